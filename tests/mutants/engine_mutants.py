@@ -42,8 +42,6 @@ MUTANTS = [
            ["worker/prediction_test", "worker/drafts_test:PredictionLayerTest.Guesses*"]),
     Mutant("drafts: a prediction layer's context has blocks without its rows", "worker/cpu/prediction_stack.cc", "if (read < sizes_.block_size) reader.first_whole = reader.checked + 1;", "(void)read;",
            ["worker/prediction_test"]),
-    Mutant("drafts: a prediction layer writes its guess into a shared block", "worker/cpu/prediction_stack.cc", "lane.blocks.assign(s.blocks.begin() + lane.first_block, s.blocks.begin() + tail);",
-           "lane.blocks.assign(s.blocks.begin() + lane.first_block, s.blocks.begin() + std::min(s.blocks.size(), in_table + 1));", ["worker/drafts_test:PredictionLayerTest.Guesses*", "worker/prediction_test"]),
     Mutant("drafts: a prediction layer joins hidden state and embedding the other way round", "worker/cpu/cpu_decoder_inputs.cc", "join(w.token_norm, 0);", "join(w.token_norm, 1);",
            ["worker/prediction_test"]),
     Mutant("drafts: one more than were right stays", "comm/wire/step_plan.h", "size_t kept = 1;\n  while (kept < drawn.size() && drawn[kept - 1]",

@@ -1,7 +1,6 @@
 #include "worker/cpu/prediction_stack.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "comm/base/error.h"
 
@@ -171,18 +170,17 @@ bool PredictionStack::Prepare(const GuessOrder& order, const SequenceTable& tabl
   const int size = sizes_.block_size, position = static_cast<int>(s.tokens.size()) - 1;
   const int tail = position / size, before = position % size;
   if (position < 1 || s.num_computed != position || position + order.count > sizes_.max_model_len) return false;
-  const auto in_table = static_cast<size_t>(tail);
-  if (before > 0 && HeadOf(s.blocks[in_table]).num_read != before) return false;
+  if (before > 0 && HeadOf(s.blocks[static_cast<size_t>(tail)]).num_read != before) return false;
   const float* const hidden = HiddenAt(s, position - 1);
   if (hidden == nullptr || s.tokens.back() < 0) return false;
   lane = {{order.slot, {}}, order.count, position, s.tokens.back(), {hidden, hidden + hidden_size_}, 0, {}};
   lane.first_block = FirstBlock(order.slot, s, tail);
-  lane.blocks.assign(s.blocks.begin() + lane.first_block, s.blocks.begin() + tail);
+  // The step has computed the token before. So the sequence shares its last block with no other, and what stands behind
+  // the computed tokens there is no part of it yet.
+  const int own = tail + (before > 0 ? 1 : 0);
+  lane.blocks.assign(s.blocks.begin() + lane.first_block, s.blocks.begin() + own);
   const int spare = num_blocks_ + static_cast<int>(std::ssize(lanes_)) * GuesserSpareBlocks(sizes_);
   for (int i = 0; i < GuesserSpareBlocks(sizes_); ++i) lane.blocks.push_back(spare + i);
-  // Several sequences may share the block of their last computed tokens, so the guess is written into a copy of it.
-  const auto bytes = static_cast<size_t>(places_.block_bytes - places_.part_at);
-  if (before > 0) std::memcpy(PartOf(spare), PartOf(s.blocks[in_table]), bytes);
   return true;
 }
 

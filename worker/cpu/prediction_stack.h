@@ -56,7 +56,7 @@ class PredictionStack final : public Guesser {
     TokenId token;              // the token there
     std::vector<float> hidden;  // the hidden state before it
     int first_block;            // block of the sequence with which the context begins
-    std::vector<int> blocks;    // the block table from there on; spare blocks from the last known token on
+    std::vector<int> blocks;    // the block table from there on; spare blocks behind the computed tokens' blocks
   };
   /// Records which blocks of a sequence have all their rows.
   struct Reader {
