@@ -123,7 +123,8 @@ const Flag kFlags[] = {
     {.name = "--quantization",
      .key = "quantization",
      .takes = "KIND",
-     .help = "of plain weights as they are loaded: none, int8 or int4; fp8 on GPUs"},
+     .help = "of plain weights, and of those that would take 16 bits, as they are loaded: none, int8 or int4; fp8 "
+             "on GPUs"},
     {.name = "--activations",
      .key = "activations",
      .takes = "TYPE",

@@ -28,6 +28,7 @@ ELSEWHERE = [
     (r"kill -9 \$\(pgrep -n quire-worker\)", "e2e/faults_test; here it might end the worker of another server"),
     (r"mpirun -np 2 quire-worker .*", "e2e/faults_test starts workers by hand"),
     (r"build/quire bench kernels .*", "needs a GPU: tests/gpu"),
+    (r"build/quire serve .*\"mtp\".*", "needs a model with such layers: e2e/drafts_test"),
     (r"build/quire serve two\.yaml", "needs two hosts: e2e/multi_node_test"),
 ]
 # Replacements for files named on pages. Longer words come first.
