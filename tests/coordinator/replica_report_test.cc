@@ -52,8 +52,8 @@ TEST(ReplicaReportTest, Status_ContainsPoolsLossesAndJournal) {
   EXPECT_EQ(status.at("state"), "paused");
   EXPECT_EQ(status.at("epoch"), 5);
   EXPECT_EQ(status.at("blocks"), ParseJson(R"({"device": {"total": 10, "free": 7, "used": 3, "cached": 2},
-                                               "host": {"total": 4, "free": 4, "used": 0}, "block_size": 16,
-                                               "blocks_per_state": 3})",
+                                               "host": {"total": 4, "free": 4, "used": 0, "cached": 0},
+                                               "block_size": 16, "blocks_per_state": 3})",
                                            "expected"));
   EXPECT_EQ(status.at("ranks").at(1).at("heartbeat_age_millis"), 20);
   EXPECT_EQ(status.at("losses").at(0).at("seconds_ago"), 2.0);
