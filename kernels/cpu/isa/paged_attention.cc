@@ -387,18 +387,6 @@ void VisitSlots(const PagedAttentionParams& p, int64_t sequence, int64_t kv_head
   }
 }
 
-/// Calls use(row, sequence, query, head) for every row of the item.
-template <class Use>
-void EachRow(const PagedAttentionParams& p, const AttentionItem& item, const Use& use) {
-  int64_t row = 0;
-  for (const AttentionMember* m = item.members; m != item.members + item.num_members; ++m) {
-    for (int64_t query = m->first_query; query < m->first_query + m->num_queries; ++query) {
-      for (int64_t head = p.head_start[item.kv_head]; head < p.head_start[item.kv_head + 1]; ++head, ++row)
-        use(row, m->sequence, query, head);
-    }
-  }
-}
-
 /// Computes an item with few rows. A row visits the same slots in the same spans whatever other rows are in the item,
 /// so its result does not depend on the other members.
 template <class T>

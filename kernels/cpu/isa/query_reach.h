@@ -1,8 +1,9 @@
 #pragma once
 
+#include "kernels/cpu/isa/attention_item.h"
 #include "kernels/cpu/isa/table.h"
 
-// Where queries stand, and which positions they see.
+// Which queries an item has, where they stand, and which positions they see.
 namespace quire::kernels::QUIRE_ISA {
 
 /// Returns the number of positions that a query sees. Without a window, returns more positions than any context has.
@@ -18,6 +19,18 @@ inline int64_t AheadOf(const PagedAttentionParams& p) { return p.both_ways ? Win
 inline int64_t PositionOf(const PagedAttentionParams& p, int64_t sequence, int64_t query) {
   if (p.first_position != nullptr) return p.first_position[sequence] + (query - p.query_start[sequence]);
   return p.context_len[sequence] - (p.query_start[sequence + 1] - query);
+}
+
+/// Calls use(row, sequence, query, head) for every row of the item.
+template <class Use>
+void EachRow(const PagedAttentionParams& p, const AttentionItem& item, const Use& use) {
+  int64_t row = 0;
+  for (const AttentionMember* m = item.members; m != item.members + item.num_members; ++m) {
+    for (int64_t query = m->first_query; query < m->first_query + m->num_queries; ++query) {
+      for (int64_t head = p.head_start[item.kv_head]; head < p.head_start[item.kv_head + 1]; ++head, ++row)
+        use(row, m->sequence, query, head);
+    }
+  }
 }
 
 }  // namespace quire::kernels::QUIRE_ISA

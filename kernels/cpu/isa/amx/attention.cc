@@ -206,18 +206,6 @@ void VisitSlots(const PagedAttentionParams& p, int64_t sequence, int64_t kv_head
   }
 }
 
-/// Calls use(row, sequence, query, head) for every row of the item.
-template <class Use>
-void EachRow(const PagedAttentionParams& p, const AttentionItem& item, const Use& use) {
-  int64_t row = 0;
-  for (const AttentionMember* m = item.members; m != item.members + item.num_members; ++m) {
-    for (int64_t query = m->first_query; query < m->first_query + m->num_queries; ++query) {
-      for (int64_t head = p.head_start[item.kv_head]; head < p.head_start[item.kv_head + 1]; ++head, ++row)
-        use(row, m->sequence, query, head);
-    }
-  }
-}
-
 void BeginRows(const PagedAttentionParams& p, const AttentionItem& item, const Rows& rows) {
   EachRow(p, item, [&](int64_t row, int64_t sequence, int64_t query, int64_t head) {
     const float* from = p.queries + query * p.query_stride + head * rows.dim;
@@ -230,7 +218,7 @@ void BeginRows(const PagedAttentionParams& p, const AttentionItem& item, const R
     if (p.sinks != nullptr) rows.sum[row * kLanes] = 1.0f;
     rows.max[row] = p.sinks == nullptr ? kMasked : p.sinks[head];
     rows.slope[row] = p.alibi_slopes == nullptr ? 0.0f : p.alibi_slopes[head];
-    rows.place[row] = static_cast<float>(p.context_len[sequence] - (p.query_start[sequence + 1] - query));
+    rows.place[row] = static_cast<float>(PositionOf(p, sequence, query));
   });
 }
 
@@ -282,9 +270,8 @@ void AttentionTile(const PagedAttentionParams& p, const AttentionItem& item, flo
   VisitSlots(p, item.members[0].sequence, item.kv_head, place, 0, shared, tiles, rows);
   for (int64_t m = 0; m < item.num_members; ++m) {
     const AttentionMember& member = item.members[m];
-    const int64_t past_all = p.query_start[member.sequence + 1];
     place.num_queries = member.num_queries;
-    place.first_position = p.context_len[member.sequence] - (past_all - member.first_query);
+    place.first_position = PositionOf(p, member.sequence, member.first_query);
     place.context = p.context_len[member.sequence];
     const int64_t past_last = Least(place.first_position + place.num_queries + place.ahead, place.context);
     VisitSlots(p, member.sequence, item.kv_head, place, shared, past_last, tiles, rows);
