@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 
 #include "comm/base/error.h"
 
@@ -24,39 +23,11 @@ EngineSizes PassSizes(EngineSizes sizes) {
 }  // namespace
 
 DraftStack::DraftStack(const EngineSizes& sizes, const kernels::CpuStream& stream)
-    : sizes_(sizes),
-      shape_(GuesserShape(sizes)),
+    : Guesser(sizes),
       decoder_(*sizes.draft.files, GuesserShard(sizes), stream, CpuPeers{alone_}, PassSizes(sizes)),
       num_tokens_(std::min(sizes.draft.files->spec().vocab_size, sizes.draft.vocab_size)) {}
 
-std::string DraftStack::Name() const { return fmt::format("the draft model {}", sizes_.draft.files->path()); }
-
-void DraftStack::UsePool(std::byte* pool, const Places& places, int num_blocks) {
-  pool_ = pool;
-  places_ = places;
-  num_blocks_ = num_blocks;
-  cache_ = std::make_unique<KvCache>(shape_, pool + places.part_at + kGuesserHeadBytes, places.block_bytes);
-}
-
-int32_t& DraftStack::NumRead(int block) {
-  return reinterpret_cast<GuesserBlock*>(pool_ + block * places_.block_bytes + places_.part_at)->num_read;
-}
-
-void DraftStack::CopyPart(int from, int to) {
-  const auto part = [&](int block) { return pool_ + block * places_.block_bytes + places_.part_at; };
-  std::memcpy(part(to), part(from), static_cast<size_t>(places_.block_bytes - places_.part_at));
-}
-
-void DraftStack::Overwrite(const std::vector<BatchMember>& batch, const SequenceTable& table) {
-  const int size = sizes_.block_size;
-  for (const BatchMember& member : batch) {
-    const std::vector<BlockId>& blocks = table.at(member.slot).blocks;
-    for (int index = member.start / size; index * size < member.start + member.count; ++index) {
-      int32_t& read = NumRead(blocks[static_cast<size_t>(index)]);
-      read = std::min(read, std::max(0, member.start - index * size));
-    }
-  }
-}
+std::string DraftStack::Name() const { return fmt::format("the draft model {}", sizes().draft.files->path()); }
 
 std::vector<Draft> DraftStack::Guess(const std::vector<GuessOrder>& orders, const SequenceTable& table) {
   const auto end_of_reading = std::chrono::steady_clock::now() + kReading;
@@ -90,7 +61,7 @@ bool DraftStack::Collect(const std::vector<GuessOrder>& orders, const SequenceTa
   bool whole = true;
   int room = kRowsAtOnce;
   for (const GuessOrder& order : orders) {
-    if (std::ssize(lanes_) == MostGuessedSequences(sizes_)) break;
+    if (std::ssize(lanes_) == MostGuessedSequences(sizes())) break;
     if (!MayGuess(order, table.at(order.slot))) continue;
     Lane lane{};
     if (room == 0 || !Prepare(order, table, room, lane)) {
@@ -118,7 +89,7 @@ void DraftStack::Read() {
 bool DraftStack::MayGuess(const GuessOrder& order, const SequenceState& s) const {
   const auto known = static_cast<int>(s.tokens.size());
   const auto unknown = [this](TokenId token) { return token < 0 || token >= num_tokens_; };
-  return known + order.count - 1 <= sizes_.draft.max_model_len && s.num_computed == known - 1 &&
+  return known + order.count - 1 <= sizes().draft.max_model_len && s.num_computed == known - 1 &&
          std::ranges::none_of(s.tokens, unknown) && std::ranges::find(s.blocks, kNullBlock) == s.blocks.end();
 }
 
@@ -127,18 +98,20 @@ bool DraftStack::MayGuess(const GuessOrder& order, const SequenceState& s) const
 int DraftStack::FirstUnread(SlotId slot, const SequenceState& sequence, int tail) {
   Reader& reader = readers_[slot];
   if (reader.serial != sequence.serial) reader = {sequence.serial, 0};
-  const int size = sizes_.block_size;
-  while (reader.blocks < tail && NumRead(sequence.blocks[static_cast<size_t>(reader.blocks)]) >= size) ++reader.blocks;
+  const int size = block_size();
+  while (reader.blocks < tail && HeadOf(sequence.blocks[static_cast<size_t>(reader.blocks)]).num_read >= size)
+    ++reader.blocks;
   const auto index = static_cast<size_t>(reader.blocks);
   if (index >= sequence.blocks.size()) return reader.blocks * size;
-  return std::min(reader.blocks * size + NumRead(sequence.blocks[index]), static_cast<int>(sequence.tokens.size()) - 1);
+  return std::min(reader.blocks * size + HeadOf(sequence.blocks[index]).num_read,
+                  static_cast<int>(sequence.tokens.size()) - 1);
 }
 
 /// Sets `lane` to at most `room` of the next tokens that the order needs. Returns false when another lane of the pass
 /// already writes one of their blocks, which the sequences share.
 bool DraftStack::Prepare(const GuessOrder& order, const SequenceTable& table, int room, Lane& lane) {
   const SequenceState& s = table.at(order.slot);
-  const int size = sizes_.block_size, known = static_cast<int>(s.tokens.size());
+  const int size = block_size(), known = static_cast<int>(s.tokens.size());
   lane.sequence = &s;
   lane.draft.slot = order.slot;
   lane.count = order.count;
@@ -152,8 +125,7 @@ bool DraftStack::Prepare(const GuessOrder& order, const SequenceTable& table, in
   if (std::ranges::find_first_of(written, writing_) != written.end()) return false;
   writing_.insert(writing_.end(), written.begin(), written.end());
   lane.blocks.assign(full.begin(), full.end());
-  const int spare = num_blocks_ + static_cast<int>(std::ssize(lanes_)) * GuesserSpareBlocks(sizes_);
-  for (int i = 0; i < GuesserSpareBlocks(sizes_); ++i) lane.blocks.push_back(spare + i);
+  AppendSpareBlocks(lanes_.size(), lane.blocks);
   return true;
 }
 
@@ -168,15 +140,15 @@ void DraftStack::BeginTails() {
 /// Records the tokens that the first pass has read, and copies the computed tokens of each last block back. Later
 /// tokens in the block are not recorded.
 void DraftStack::EndTails() {
-  const int size = sizes_.block_size;
+  const int size = block_size();
   for (const Lane& lane : lanes_) {
     const auto tail = static_cast<size_t>(lane.tail);
     for (int index = lane.begin / size; index < lane.tail && index * size < lane.end; ++index)
-      NumRead(lane.sequence->blocks[static_cast<size_t>(index)]) = std::min(size, lane.end - index * size);
+      HeadOf(lane.sequence->blocks[static_cast<size_t>(index)]).num_read = std::min(size, lane.end - index * size);
     const int computed = std::min(lane.end, lane.sequence->num_computed) - lane.tail * size;
     if (computed <= 0 || tail >= lane.sequence->blocks.size()) continue;
     CopyPart(lane.blocks[tail], lane.sequence->blocks[tail]);
-    NumRead(lane.sequence->blocks[tail]) = computed;
+    HeadOf(lane.sequence->blocks[tail]).num_read = computed;
   }
 }
 
@@ -191,11 +163,11 @@ void DraftStack::Enter(const Lane& lane, int begin, int end) {
   const std::vector<TokenId>& tokens = lane.sequence->tokens;
   for (int position = begin; position < end; ++position) {
     const auto at = static_cast<size_t>(position);
-    const int block = lane.blocks[static_cast<size_t>(position / sizes_.block_size)];
+    const int block = lane.blocks[static_cast<size_t>(position / block_size())];
     inputs_.token_ids.push_back(at < tokens.size() ? tokens[at] : lane.draft.tokens[at - tokens.size()]);
     inputs_.positions.push_back(position);
     inputs_.token_types.push_back(0);
-    inputs_.slots.push_back(int64_t{block} * sizes_.block_size + position % sizes_.block_size);
+    inputs_.slots.push_back(int64_t{block} * block_size() + position % block_size());
   }
   inputs_.query_start.push_back(static_cast<int32_t>(inputs_.token_ids.size()));
   inputs_.context_len.push_back(end);
@@ -208,7 +180,7 @@ void DraftStack::Enter(const Lane& lane, int begin, int end) {
 /// Computes the inputs of the pass. Each lane with an input at or after its last known token gets the likeliest next
 /// token.
 void DraftStack::Pass() {
-  const std::span<const float> logits = decoder_.Forward(inputs_, *cache_);
+  const std::span<const float> logits = decoder_.Forward(inputs_, cache());
   const size_t rows = inputs_.draw_rows.size(), width = rows == 0 ? 0 : logits.size() / rows;
   size_t row = 0;
   for (Lane& lane : lanes_) {

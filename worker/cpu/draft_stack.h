@@ -30,8 +30,6 @@ class DraftStack final : public Guesser {
 
   int64_t weight_bytes() const override { return decoder_.weights().bytes(); }
   std::string Name() const override;
-  void UsePool(std::byte* pool, const Places& places, int num_blocks) override;
-  void Overwrite(const std::vector<BatchMember>& batch, const SequenceTable& table) override;
   /// Returns no guess for an order if the draft model must first read too many tokens, the sequence is too long for it,
   /// or blocks have left the window.
   std::vector<Draft> Guess(const std::vector<GuessOrder>& orders, const SequenceTable& table) override;
@@ -63,18 +61,10 @@ class DraftStack final : public Guesser {
   void BeginPass();
   void Enter(const Lane& lane, int begin, int end);
   void Pass();
-  int32_t& NumRead(int block);
-  void CopyPart(int from, int to);
 
-  EngineSizes sizes_;
   LoneCollective alone_;
-  KvShape shape_;
   CpuDecoder decoder_;
   int64_t num_tokens_;  // number of token ids that both models have
-  Places places_;
-  std::byte* pool_ = nullptr;
-  int num_blocks_ = 0;
-  std::unique_ptr<KvCache> cache_;
   StepInputs inputs_;
   std::vector<Lane> lanes_;
   std::vector<int> writing_;  // blocks of the pool that a lane of this call writes

@@ -18,33 +18,11 @@ EngineSizes LayerPassSizes(EngineSizes sizes) {
 }  // namespace
 
 PredictionStack::PredictionStack(const EngineSizes& sizes, const kernels::CpuStream& stream, const Matrices* head)
-    : sizes_(sizes),
-      shape_(GuesserShape(sizes)),
+    : Guesser(sizes),
       decoder_(*sizes.draft.files, GuesserShard(sizes), stream, CpuPeers{alone_}, LayerPassSizes(sizes), head),
       hidden_size_(sizes.draft.files->spec().hidden_size) {}
 
 std::string PredictionStack::Name() const { return "the layer that predicts further tokens"; }
-
-void PredictionStack::UsePool(std::byte* pool, const Places& places, int num_blocks) {
-  pool_ = pool;
-  places_ = places;
-  num_blocks_ = num_blocks;
-  const int64_t keys_at = places.part_at + kGuesserHeadBytes + HiddenBytes(sizes_.draft.files->spec());
-  cache_ = std::make_unique<KvCache>(shape_, pool + keys_at, places.block_bytes);
-}
-
-void PredictionStack::Overwrite(const std::vector<BatchMember>& batch, const SequenceTable& table) {
-  const int size = sizes_.block_size;
-  for (const BatchMember& member : batch) {
-    const std::vector<BlockId>& blocks = table.at(member.slot).blocks;
-    for (int index = member.start / size; index * size < member.start + member.count; ++index) {
-      GuesserBlock& head = HeadOf(blocks[static_cast<size_t>(index)]);
-      const int stays = std::max(0, member.start - index * size);
-      head.num_read = std::min(head.num_read, stays);
-      if (head.kept > stays) head.kept = 0;
-    }
-  }
-}
 
 void PredictionStack::Read(const Computed& computed, const SequenceTable& table) {
   BeginPass();
@@ -60,7 +38,7 @@ void PredictionStack::Read(const Computed& computed, const SequenceTable& table)
 void PredictionStack::Read(const BatchMember& member, int rows, const Computed& computed, int64_t first_row,
                            const SequenceTable& table) {
   const SequenceState& s = table.at(member.slot);
-  const int size = sizes_.block_size, end = member.start + rows;
+  const int size = block_size(), end = member.start + rows;
   const float* const hidden = computed.hidden.data() + first_row * hidden_size_;
   int position = FirstReadable(member, end, s);
   const int first_block = position < end ? FirstBlock(member.slot, s, position / size) : 0;
@@ -86,7 +64,7 @@ void PredictionStack::Read(const BatchMember& member, int rows, const Computed& 
 /// Returns the first of the member's positions whose row can be computed, and with it all rows up to `end`; `end` or a
 /// later position when there is none. The other blocks that the member writes stay without further rows.
 int PredictionStack::FirstReadable(const BatchMember& member, int end, const SequenceState& sequence) {
-  const int size = sizes_.block_size;
+  const int size = block_size();
   int position = member.start;
   if (position == 0) {
     HeadOf(sequence.blocks[0]).num_read = 1;  // there is no row at position 0
@@ -103,7 +81,7 @@ int PredictionStack::FirstReadable(const BatchMember& member, int end, const Seq
 /// Keeps, in each block that has tokens of [start, end), the hidden state of the last of them. `hidden` begins with
 /// that of `start`.
 void PredictionStack::Keep(const SequenceState& sequence, int start, int end, const float* hidden) {
-  const int size = sizes_.block_size;
+  const int size = block_size();
   for (int index = start / size; index * size < end; ++index) {
     const int last = std::min(end, (index + 1) * size) - 1;
     const BlockId block = sequence.blocks[static_cast<size_t>(index)];
@@ -114,8 +92,8 @@ void PredictionStack::Keep(const SequenceState& sequence, int start, int end, co
 
 /// Returns the kept hidden state at the sequence's position; null when it is not kept.
 const float* PredictionStack::HiddenAt(const SequenceState& sequence, int position) {
-  const BlockId block = sequence.blocks[static_cast<size_t>(position / sizes_.block_size)];
-  return HeadOf(block).kept == position % sizes_.block_size + 1 ? KeptIn(block) : nullptr;
+  const BlockId block = sequence.blocks[static_cast<size_t>(position / block_size())];
+  return HeadOf(block).kept == position % block_size() + 1 ? KeptIn(block) : nullptr;
 }
 
 /// Returns the block with which the context of a row in the sequence's block number `block` begins: all blocks from
@@ -125,7 +103,7 @@ int PredictionStack::FirstBlock(SlotId slot, const SequenceState& sequence, int 
   if (reader.serial != sequence.serial || reader.checked > block) reader = {sequence.serial, 0, 0};
   for (; reader.checked < block; ++reader.checked) {
     const int read = HeadOf(sequence.blocks[static_cast<size_t>(reader.checked)]).num_read;
-    if (read < sizes_.block_size) reader.first_whole = reader.checked + 1;
+    if (read < block_size()) reader.first_whole = reader.checked + 1;
   }
   return reader.first_whole;
 }
@@ -134,7 +112,7 @@ std::vector<Draft> PredictionStack::Guess(const std::vector<GuessOrder>& orders,
   lanes_.clear();
   for (const GuessOrder& order : orders) {
     Lane lane{};
-    if (std::ssize(lanes_) < MostGuessedSequences(sizes_) && Prepare(order, table, lane))
+    if (std::ssize(lanes_) < MostGuessedSequences(sizes()) && Prepare(order, table, lane))
       lanes_.push_back(std::move(lane));
   }
   for (;;) {
@@ -143,7 +121,7 @@ std::vector<Draft> PredictionStack::Guess(const std::vector<GuessOrder>& orders,
     for (Lane& lane : lanes_) {
       if (std::ssize(lane.draft.tokens) == lane.count) continue;
       guessing.push_back(&lane);
-      const int block = lane.blocks[static_cast<size_t>(lane.position / sizes_.block_size - lane.first_block)];
+      const int block = lane.blocks[static_cast<size_t>(lane.position / block_size() - lane.first_block)];
       Enter({lane.token, lane.position, lane.hidden.data()}, block);
       inputs_.draw_rows.push_back(static_cast<int32_t>(inputs_.num_tokens()) - 1);
       EndSequence(lane.blocks, lane.first_block, lane.position + 1);
@@ -167,9 +145,9 @@ std::vector<Draft> PredictionStack::Guess(const std::vector<GuessOrder>& orders,
 /// Sets the lane of an order. Returns false when the last known token's row cannot be computed.
 bool PredictionStack::Prepare(const GuessOrder& order, const SequenceTable& table, Lane& lane) {
   const SequenceState& s = table.at(order.slot);
-  const int size = sizes_.block_size, position = static_cast<int>(s.tokens.size()) - 1;
+  const int size = block_size(), position = static_cast<int>(s.tokens.size()) - 1;
   const int tail = position / size, before = position % size;
-  if (position < 1 || s.num_computed != position || position + order.count > sizes_.max_model_len) return false;
+  if (position < 1 || s.num_computed != position || position + order.count > sizes().max_model_len) return false;
   if (before > 0 && HeadOf(s.blocks[static_cast<size_t>(tail)]).num_read != before) return false;
   const float* const hidden = HiddenAt(s, position - 1);
   if (hidden == nullptr || s.tokens.back() < 0) return false;
@@ -179,8 +157,7 @@ bool PredictionStack::Prepare(const GuessOrder& order, const SequenceTable& tabl
   // the computed tokens there is no part of it yet.
   const int own = tail + (before > 0 ? 1 : 0);
   lane.blocks.assign(s.blocks.begin() + lane.first_block, s.blocks.begin() + own);
-  const int spare = num_blocks_ + static_cast<int>(std::ssize(lanes_)) * GuesserSpareBlocks(sizes_);
-  for (int i = 0; i < GuesserSpareBlocks(sizes_); ++i) lane.blocks.push_back(spare + i);
+  AppendSpareBlocks(lanes_.size(), lane.blocks);
   return true;
 }
 
@@ -194,14 +171,14 @@ void PredictionStack::Enter(const Row& row, int block) {
   inputs_.token_ids.push_back(row.token);
   inputs_.positions.push_back(row.position);
   inputs_.token_types.push_back(0);
-  inputs_.slots.push_back(int64_t{block} * sizes_.block_size + row.position % sizes_.block_size);
+  inputs_.slots.push_back(int64_t{block} * block_size() + row.position % block_size());
   inputs_.hidden.insert(inputs_.hidden.end(), row.hidden, row.hidden + hidden_size_);
 }
 
 /// Ends the rows of one sequence. `blocks`: its blocks from first_block on; `end`: the position after its last row.
 void PredictionStack::EndSequence(std::span<const int> blocks, int first_block, int end) {
   inputs_.query_start.push_back(static_cast<int32_t>(inputs_.num_tokens()));
-  inputs_.context_len.push_back(end - first_block * sizes_.block_size);
+  inputs_.context_len.push_back(end - first_block * block_size());
   inputs_.context_begin.push_back(first_block == 0 ? 1 : 0);
   tables_.emplace_back(blocks.begin(), blocks.end());
   inputs_.table_stride = std::max(inputs_.table_stride, static_cast<int64_t>(blocks.size()));
@@ -214,7 +191,7 @@ std::span<const float> PredictionStack::Pass() {
   inputs_.block_tables.assign(tables_.size() * stride, kNullBlock);
   for (size_t s = 0; s < tables_.size(); ++s)
     std::ranges::copy(tables_[s], inputs_.block_tables.begin() + static_cast<ptrdiff_t>(s * stride));
-  return decoder_.Forward(inputs_, *cache_);
+  return decoder_.Forward(inputs_, cache());
 }
 
 }  // namespace quire

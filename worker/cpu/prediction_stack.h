@@ -20,8 +20,8 @@ namespace quire {
 /// hidden state at the position before. So its part of a block, beside keys and values, keeps one hidden state: that of
 /// the last token which was computed in the block. What it computes in a block therefore depends on the tokens up to
 /// there, like the served model's keys and values, and may be shared, copied and swapped with them. Rows whose hidden
-/// state was never seen here are missing: those of tokens that came as blocks of another worker or of a disk. The rest
-/// of such a block has no rows either. Later rows see only what comes after it.
+/// state was never seen here are missing: those of tokens that came as blocks of another worker or of a disk. Such a
+/// block gets no later rows, either. Rows of later blocks attend only to rows behind the incomplete block.
 class PredictionStack final : public Guesser {
  public:
   static constexpr int kRowsAtOnce = 128;  // tokens that one pass reads
@@ -35,8 +35,6 @@ class PredictionStack final : public Guesser {
 
   int64_t weight_bytes() const override { return decoder_.weights().bytes(); }
   std::string Name() const override;
-  void UsePool(std::byte* pool, const Places& places, int num_blocks) override;
-  void Overwrite(const std::vector<BatchMember>& batch, const SequenceTable& table) override;
   bool reads_steps() const override { return true; }
   void Read(const Computed& computed, const SequenceTable& table) override;
   std::vector<Draft> Guess(const std::vector<GuessOrder>& orders, const SequenceTable& table) override;
@@ -76,21 +74,13 @@ class PredictionStack final : public Guesser {
   void Enter(const Row& row, int block);
   void EndSequence(std::span<const int> blocks, int first_block, int end);
   std::span<const float> Pass();
-  std::byte* PartOf(int block) const { return pool_ + block * places_.block_bytes + places_.part_at; }
-  GuesserBlock& HeadOf(int block) { return *reinterpret_cast<GuesserBlock*>(PartOf(block)); }
   float* KeptIn(int block) const { return reinterpret_cast<float*>(PartOf(block) + kGuesserHeadBytes); }
 
-  EngineSizes sizes_;
   LoneCollective alone_;
-  KvShape shape_;
   CpuDecoder decoder_;
   int64_t hidden_size_;
-  Places places_;
-  std::byte* pool_ = nullptr;
-  int num_blocks_ = 0;
-  std::unique_ptr<KvCache> cache_;
   StepInputs inputs_;
-  std::vector<std::vector<int>> tables_;  // of the sequences of the pass
+  std::vector<std::vector<int>> tables_;  // the block table of each sequence of the pass
   std::vector<Lane> lanes_;
   std::map<SlotId, Reader> readers_;
 };

@@ -91,7 +91,8 @@ struct LayerInputWeights {
   std::vector<float> norm;    // [layer_input_size]: norm of the projection, divided by sqrt(2)
 };
 
-/// What makes a prediction layer's input (ModelSpec::predicts). All are empty in other models.
+/// The weights that make a prediction layer's input from an embedding and a hidden state (ModelSpec::predicts). All are
+/// empty in other models.
 struct PredictionWeights {
   NormWeights token_norm, hidden_norm;
   Matrices in;  // [hidden, 2 * hidden], the columns of the embedding first

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+
+#include "worker/cpu/kv_cache.h"
+#include "worker/engine/engine_sizes.h"
+#include "worker/model/shard.h"
+
+namespace quire {
+
+/// The first bytes of the guesser's part of a block.
+struct GuesserBlock {
+  int32_t num_read;  // number of leading tokens of the block that the guesser has read
+  int32_t kept;      // with prediction layers: 1 + offset of the token whose hidden state is kept; 0: none is
+};
+inline constexpr int64_t kGuesserHeadBytes = 64;  // bytes before the numbers in a block's part
+/// Parts of a block begin at multiples of 64 bytes.
+inline int64_t RoundUpInBlock(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/// Returns the shape of the guesser's keys and values.
+KvShape GuesserShape(const EngineSizes& sizes);
+/// Returns the shard of the whole guesser.
+RankShard GuesserShard(const EngineSizes& sizes);
+/// Returns how many spare blocks the guesser needs for one sequence: for the block of the last known token, and for all
+/// guessed tokens but the last. In the worst case the last known token is the last token of its block.
+int GuesserSpareBlocks(const EngineSizes& sizes);
+/// Returns for how many sequences one call guesses.
+int MostGuessedSequences(const EngineSizes& sizes);
+
+}  // namespace quire
