@@ -116,7 +116,7 @@ void HostCache::EndPlan() {
   num_brought_ = 0;
 }
 
-/// Copies device blocks into host blocks that are held for the plan, and marks them as kept. Returns their number.
+/// Lets the plan copy device blocks into host blocks, which are held for the plan. Returns their number.
 int HostCache::CopyTo(std::span<const BlockId> blocks, std::span<const BlockId> hosts, StepPlan& plan) {
   for (size_t i = 0; i < blocks.size(); ++i) plan.swap_outs.push_back({blocks[i], hosts[i]});
   num_copied_ += std::ssize(blocks);
@@ -160,11 +160,11 @@ int HostCache::CopyNext(StepPlan& plan) {
   }
   if (!has_states_) return copied;
   const std::span<const BlockId> state = kept.Find(block);
-  if (!StateAfter(*copy).empty() || std::ssize(state) > host_.num_free()) return copied;
+  if (state.empty() || !StateAfter(*copy).empty() || std::ssize(state) > host_.num_free()) return copied;
   std::vector<BlockId> hosts;
   while (hosts.size() < state.size()) hosts.push_back(host_.Allocate());
   held_.insert(held_.end(), hosts.begin(), hosts.end());
-  if (!state.empty()) states_.Keep(*copy, hosts);
+  states_.Keep(*copy, hosts);
   return copied + CopyTo(state, hosts, plan);
 }
 
@@ -174,8 +174,8 @@ void HostCache::CopyAhead(int most, StepPlan& plan) {
     if (most == 0 || host_.num_free() == 0) break;
     if (!Find(hash, tokens) && NewCopy(block, hash, tokens, plan)) --most;
   }
-  // At most half of the host pool has copies of blocks that are still cached on the device. The other half has copies
-  // of blocks that are not.
+  // Copies of blocks that are still cached on the device take at most half of the host pool. The other half is left for
+  // copies whose device blocks were reused.
   const int most_ahead = host_.num_usable() / 2;
   while (most > 0 && !waiting_.empty() && num_ahead_ < most_ahead && host_.num_free() > 0) most -= CopyNext(plan);
 }
