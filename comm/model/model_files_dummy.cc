@@ -11,7 +11,7 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kMostBytes = 64 << 20;  // of config.json
+constexpr size_t kMostBytes = 64 << 20;  // the most bytes that config.json may have
 
 /// Returns the number type of made-up weights: the type that config.json gives for the real weights.
 NumberType TypeToMakeUp(const ModelTree& tree) {

@@ -109,7 +109,7 @@ class EncoderGoldenTest : public testing::TestWithParam<const char*> {
     }
   }
 
-  mutable size_t num_slices_ = 0;  // of all courses
+  mutable size_t num_slices_ = 0;  // slices in all plans since the last reset
   ModelFiles files_ = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + GetParam());
   std::vector<EncoderGolden> cases_ = ReadCases(GetParam(), files_.spec().pooled_head.mean);
 };

@@ -47,6 +47,8 @@ std::optional<EventKind> KindOf(DecisionKind decision) {
     case DecisionKind::kDraftedByModel:
     case DecisionKind::kDraftedByLayer:
       return std::nullopt;  // sums of an ended request, which usage and metrics have
+    case DecisionKind::kBroughtFromHost:
+      return std::nullopt;  // metrics and the request's own log have it
   }
   return std::nullopt;
 }

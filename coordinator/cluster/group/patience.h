@@ -22,7 +22,7 @@ Patience FirstBeatPatience();
 /// How much a step computes. A slice counts as its part of its pass.
 struct StepSize {
   double tokens = 0;
-  double pairs = 0;  // of a token of a prompt and a token before it; decodes do not count
+  double pairs = 0;  // pairs of a prompt token and an earlier token; decoded tokens add none
 };
 StepSize SizeOf(const StepPlan& plan);
 

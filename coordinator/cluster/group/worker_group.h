@@ -119,7 +119,7 @@ class WorkerGroup {
   bool assigned_ = false;     // true: ranks send heartbeats, and silence is a failure
   StepAnswers steps_;
   StepId awaited_step_ = 0;  // the last step for which AwaitStepFor has waited in this epoch
-  UsualTime usual_time_;     // of the slowest rank
+  UsualTime usual_time_;     // how long the slowest rank takes for a step
   Clock::time_point last_pump_ = Clock::now();
   RecentDelay own_delay_;  // delay of this process in polling the workers
 };
