@@ -80,7 +80,7 @@ def predicted(name, **more):
     return {**body, "prediction": {"type": "content", "content": text}}
 
 
-def ids(seed, **more):
+def ids(seed, /, **more):
     """Returns a request whose prompt is the ids of 200 tokens that do not repeat themselves."""
     return {"prompt": [3 + (i * i + 31 * seed + i // 7) % 90 for i in range(200)], "max_tokens": 300, "temperature": 0, "logprobs": 1,
             "ignore_eos": True, "detokenize": False, "return_token_ids": True, **more}

@@ -66,7 +66,7 @@ def topology(network, model, tensor, pipeline, launch_args=()):
     """Writes a topology; each shape has its own ports."""
     nodes, first = network.nodes[:tensor * pipeline], 20_000 + 1000 * (10 * tensor + pipeline)
     lines = [f"model: {{path: {model}}}", "backend: cpu", "threads_per_worker: 1", f"parallel: {{tensor: {tensor}, pipeline: {pipeline}}}",
-             "cache: {num_blocks: 400}", "nodes:", *(f"  - {{host: {node.address}, interface: slow0}}" for node in nodes),
+             "cache: {num_blocks: 400}", "speculation: {method: 'off'}", "nodes:", *(f"  - {{host: {node.address}, interface: slow0}}" for node in nodes),
              f"transport: {{bind: {network.nodes[0].address}, ports: [{first}, {first + 1}], mpi_ports: [{first + 10}, {first + 900}], insecure: true}}",
              f"launch: {{agent: {network.agent}, args: {json.dumps(list(launch_args))}}}"]
     path = os.path.join(network.directory, f"{tensor}.{pipeline}.yaml")

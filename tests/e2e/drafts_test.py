@@ -10,12 +10,14 @@ import signal
 import struct
 import subprocess
 import tempfile
+import time
 import unittest
 
 import verdict
 from hybrids_test import Served, copy_with_tokenizer
 from server import QUIRE, TINY, Server
 
+ROUNDS = 20
 REPEATS = [7, 8, 9, 10, 11, 12, 13] * 6
 BODIES = [
     {"prompt": REPEATS, "max_tokens": 120, "temperature": 0, "logprobs": 2, "ignore_eos": True},
@@ -44,6 +46,32 @@ def answers(server, bodies=BODIES, whole=None):
         return answer["choices"]
     with concurrent.futures.ThreadPoolExecutor(len(bodies)) as pool:
         return list(pool.map(ask, bodies))
+
+
+def ask_until(enough, server, bodies, right=None, whole=None):
+    """Sends the requests, and sends them again until `enough` returns True, at most ROUNDS times. Compares the answers with `right`, and
+    returns the last ones. A server guesses less often where its steps take unsteady times, so one round may have few guesses."""
+    for _ in range(ROUNDS):
+        got = answers(server, bodies, whole)
+        for body, choices, wanted in zip(bodies, got, right or got):
+            assert choices == wanted, (body, choices, wanted)
+        if enough():
+            return got
+    raise AssertionError(f"too few guesses in {ROUNDS} rounds: {counts(server)}, right ones {accepted_by_method(server)}")
+
+
+def kill_a_worker_while(server, number, bodies, right):
+    """Sends the requests, kills the worker of this number at the first guess, and compares the answers."""
+    drafts = counts(server)[0]
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        again = pool.submit(answers, server, bodies)
+        while counts(server)[0] == drafts and not again.done():
+            time.sleep(0.002)
+        os.kill(server.worker_pids()[number], signal.SIGKILL)
+        for body, got, wanted in zip(bodies, again.result(), right):
+            assert got == wanted, (body, got, wanted)
+    answers(server, bodies[:1])  # until the group is whole again
+    assert server.get("/admin/status", admin=True)["epoch"] == 2
 
 
 def counts(server):
@@ -83,28 +111,22 @@ class DraftsTest(unittest.TestCase):
             right = answers(plain)
             self.assertEqual(counts(plain), [0, 0, 0])
         with Server("-tp", "2", model=TINY) as by_default:
-            whole = []
-            for bodies in (BODIES, predicting(BODIES, right)):
-                for body, got, wanted in zip(bodies, answers(by_default, bodies, whole), right):
-                    self.assertEqual(got, wanted, body)
-            by_method = accepted_by_method(by_default)
-            self.assertGreater(by_method["prediction"], 50, "a prediction needs no setting of the server")
-            self.assertGreater(by_method["ngram"] + by_method["suffix"], 20, "texts that repeat themselves need none, either")
+            whole, by_method = [], lambda: accepted_by_method(by_default)
+            ask_until(lambda: by_method()["ngram"] + by_method()["suffix"] > 20, by_default, BODIES, right, whole)
+            ask_until(lambda: by_method()["prediction"] > 50, by_default, predicting(BODIES, right), right, whole)
             self.assertEqual(tuple(counts(by_default)[1:]), told(whole))
         with tempfile.TemporaryDirectory(prefix="quire-drafts-") as journal:
             speculation = '{"method": "suffix", "num_speculative_tokens": 6, "disable_by_batch_size": 16}'
             with Server("-tp", "2", "--speculative-config", speculation, "--journal", os.path.join(journal, "j"), model=TINY) as server:
                 whole = []
-                for bodies in (BODIES, BODIES, predicting(BODIES, right)):
-                    for body, got, wanted in zip(bodies, answers(server, bodies, whole), right):
-                        self.assertEqual(got, wanted, body)
-                drafts, tokens, accepted = counts(server)
+                ask_until(lambda: min(accepted_by_method(server)[method] for method in ("ngram", "suffix")) > 20, server, BODIES, right, whole)
+                ask_until(lambda: accepted_by_method(server)["prediction"] > 20, server, predicting(BODIES, right), right, whole)
+                _, tokens, accepted = counts(server)
                 self.assertEqual((tokens, accepted), told(whole))
                 guessed = next(answer["id"] for answer in whole if told([answer])[1] > 0)
                 by_method = accepted_by_method(server)
-                self.assertEqual((by_method.pop("draft_model"), by_method.pop("mtp")), (0, 0))
-                for method, right_ones in by_method.items():
-                    self.assertGreater(right_ones, 20, method)
+                self.assertEqual((by_method["draft_model"], by_method["mtp"]), (0, 0))
+                self.assertEqual(sum(by_method.values()), accepted)
                 status = server.get("/admin/status", admin=True)
                 setting, seen = status["settings"]["speculative_config"], status["speculation"]
                 self.assertEqual((setting["method"], setting["num_speculative_tokens"]), ("suffix", 6))
@@ -113,14 +135,7 @@ class DraftsTest(unittest.TestCase):
                 self.assertEqual(seen["accepted_by_position"], sorted(seen["accepted_by_position"], reverse=True))
                 self.assertEqual(sum(each["accepted"] for each in seen["methods"].values()), accepted)
                 self.assertTrue(0 < seen["earlier_answers_bytes"] < 1 << 20, seen)
-                with concurrent.futures.ThreadPoolExecutor(1) as pool:
-                    again = pool.submit(answers, server)
-                    while counts(server)[0] == drafts:
-                        pass  # the answers are on their way
-                    os.kill(server.worker_pids()[1], signal.SIGKILL)
-                    for body, got, wanted in zip(BODIES, again.result(), right):
-                        self.assertEqual(got, wanted, body)
-                self.assertEqual(server.get("/admin/status", admin=True)["epoch"], 2)
+                kill_a_worker_while(server, 1, BODIES, right)
             replay = subprocess.run([QUIRE, "replay", "--journal", os.path.join(journal, "j")], capture_output=True, text=True,
                                     stdin=subprocess.DEVNULL, timeout=120)
             self.assertEqual(replay.returncode, 0, replay)
@@ -145,20 +160,10 @@ class HybridDraftsTest(unittest.TestCase):
                     without = plain.get("/admin/status", admin=True)["ranks"]
                 with Served(model, *flags) as server:
                     whole = []
-                    for body, got, wanted in zip(self.BODIES, answers(server, self.BODIES, whole), right):
-                        self.assertEqual(got, wanted, body)
-                    drafts, tokens, accepted = counts(server)
-                    self.assertEqual((tokens, accepted), told(whole))
-                    self.assertGreater(accepted, 20)
+                    ask_until(lambda: counts(server)[2] > 20, server, self.BODIES, right, whole)
+                    self.assertEqual(tuple(counts(server)[1:]), told(whole))
                     self.check_memory(server, without, flags)
-                    with concurrent.futures.ThreadPoolExecutor(1) as pool:
-                        again = pool.submit(answers, server, self.BODIES)
-                        while counts(server)[0] == drafts:
-                            pass  # the answers are on their way
-                        os.kill(server.worker_pids()[1], signal.SIGKILL)
-                        for body, got, wanted in zip(self.BODIES, again.result(), right):
-                            self.assertEqual(got, wanted, body)
-                    self.assertEqual(server.get("/admin/status", admin=True)["epoch"], 2)
+                    kill_a_worker_while(server, 1, self.BODIES, right)
 
     def check_memory(self, server, without, flags):
         """Checks that the rows kept for states count as weights, in the server and in the plan."""
@@ -203,21 +208,19 @@ class DraftModelTest(unittest.TestCase):
                 with Server("-tp", workers, model=TINY) as plain:
                     right = answers(plain, bodies)
                 with Server("-tp", workers, "--speculative-config", draft_config(draft), *flags, model=TINY) as server:
-                    whole = []
-                    for body, got, wanted in zip(bodies, answers(server, bodies, whole), right):
-                        self.assertEqual(got, wanted, body)
-                    drafts, tokens, accepted = counts(server)
+                    whole, goal = [], 2 if draft == TINY else 1  # the other model is seldom right, so its guesses are counted
+                    ask_until(lambda: counts(server)[goal] > 50, server, bodies, right, whole)
+                    _, tokens, accepted = counts(server)
                     self.assertEqual((tokens, accepted), told(whole))
-                    self.assertGreater(tokens, 50)
                     self.assertEqual(accepted_by_method(server)["draft_model"], accepted)
                     self.assertEqual(server.get("/admin/status", admin=True)["settings"]["speculative_config"]["model"], draft)
                     if draft == TINY:
                         guessed = next(answer["id"] for answer in whole if told([answer])[1] > 0)
-                        self.kill_rank_0_while(server, bodies, right, drafts)
+                        kill_a_worker_while(server, 0, bodies, right)  # rank 0 has the draft model
                         continue
                     self.assertLess(accepted, 0.5 * tokens)
-                    answers(server, predicting(bodies, right))
-                    self.assertGreater(accepted_by_method(server)["prediction"], 20, "a prediction comes before the model")
+                    # A prediction comes before the model.
+                    ask_until(lambda: accepted_by_method(server)["prediction"] > 20, server, predicting(bodies, right))
             replay = subprocess.run([QUIRE, "replay", "--journal", journal], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120)
             self.assertEqual(replay.returncode, 0, replay)
             self.assertIn("every plan is the same", replay.stdout)
@@ -225,23 +228,11 @@ class DraftModelTest(unittest.TestCase):
                                        stdin=subprocess.DEVNULL, timeout=120)
             self.assertRegex(explained.stdout, r"request \d+ \d+ of \d+ tokens guessed by the draft model were right")
 
-    def kill_rank_0_while(self, server, bodies, right, drafts):
-        """Sends the requests again, kills the rank that has the draft model in the middle, and compares the answers."""
-        with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            again = pool.submit(answers, server, bodies)
-            while counts(server)[0] == drafts:
-                pass  # the answers are on their way
-            os.kill(server.worker_pids()[0], signal.SIGKILL)
-            for body, got, wanted in zip(bodies, again.result(), right):
-                self.assertEqual(got, wanted, body)
-        self.assertEqual(server.get("/admin/status", admin=True)["epoch"], 2)
-
     def test_guesses_are_right_when_the_draft_model_is_the_served_model_also_after_a_reshard_and_with_blocks_from_a_disk(self):
         def ask(server):
             before = counts(server)
-            got = answers(server, self.GREEDY)
+            got = ask_until(lambda: counts(server)[2] > before[2] + 20, server, self.GREEDY)
             tokens, accepted = (now - then for now, then in zip(counts(server)[1:], before[1:]))
-            self.assertGreater(accepted, 20)
             return got, accepted / tokens
         with Server(model=TINY) as plain:
             alone = plain.get("/admin/status", admin=True)["ranks"][0]
@@ -318,17 +309,15 @@ class PredictionLayerTest(unittest.TestCase):
                     self.assertIn("the files have layers that predict further tokens", plain.text())
                 with Server("-tp", workers, "--speculative-config", self.MTP, "--journal", journal, model=model) as server:
                     whole = []
-                    for body, got, wanted in zip(self.BODIES, answers(server, self.BODIES, whole), right):
-                        self.assertEqual(got, wanted, body)
-                    drafts, tokens, accepted = counts(server)
+                    ask_until(lambda: counts(server)[1] > 20, server, self.BODIES, right, whole)
+                    _, tokens, accepted = counts(server)
                     self.assertEqual((tokens, accepted), told(whole))
-                    self.assertGreater(tokens, 20)
                     self.assertEqual(accepted_by_method(server)["mtp"], accepted)
                     status = server.get("/admin/status", admin=True)
                     self.assertEqual(status["settings"]["speculative_config"]["method"], "mtp")
                     self.assertEqual(status["speculation"]["methods"]["mtp"]["tokens"], tokens)
                     self.check_memory(status["ranks"], alone, model, workers)
-                    DraftModelTest.kill_rank_0_while(self, server, self.BODIES, right, drafts)
+                    kill_a_worker_while(server, 0, self.BODIES, right)
                 replay = subprocess.run([QUIRE, "replay", "--journal", journal], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120)
                 self.assertEqual(replay.returncode, 0, replay)
                 self.assertIn("every plan is the same", replay.stdout)
