@@ -46,7 +46,7 @@ asio::awaitable<void> BatchRunner::RunLine(ActivePtr batch, LinePlace place) {
   if (timer_ != nullptr) timer_->cancel();
 }
 
-/// Asks the data port for a request's answer, and records the result. False when the request has no result yet.
+/// Asks the data port for a request's answer, and records the result. Returns false when the request has no result yet.
 asio::awaitable<bool> BatchRunner::TryLine(ActivePtr batch, const LinePlace& place) {
   struct Asked {
     std::string custom_id, body;
@@ -74,7 +74,7 @@ asio::awaitable<bool> BatchRunner::TryLine(ActivePtr batch, const LinePlace& pla
   co_return true;
 }
 
-/// Gives a request to the data port, as if the request had come by a connection, and returns the answer.
+/// Gives a request to the data port, as if the request had come over a connection, and returns the answer.
 asio::awaitable<HttpResponse> BatchRunner::Ask(ActivePtr batch, std::string body, std::string request_id,
                                                 std::shared_ptr<SpilledAnswer> spilled) {
   LineResponder responder([spilled](std::string text) { return spilled->Take(std::move(text)); });

@@ -27,8 +27,8 @@ constexpr size_t kExpiredAtOnce = 500;   // expired requests that one job of the
 
 }  // namespace
 
-/// Makes a timer and gives it to the runner, so that Wake can end a wait. Lives in the coroutine that waits, so that
-/// the timer is destroyed before its io_context.
+/// Makes a timer and gives it to the runner, so that Wake can end a wait. The object lives in the coroutine that waits,
+/// so that the timer is destroyed before its io_context.
 class BatchRunner::OpenTimer {
  public:
   explicit OpenTimer(BatchRunner& runner) : runner_(runner), timer_(runner.io_) { runner_.timer_ = &timer_; }
@@ -157,7 +157,7 @@ void BatchRunner::StopWhatIsOver() {
   }
 }
 
-/// Returns the number of batches' requests that may run now.
+/// Returns the number of requests of batches that may run at the same time now.
 int BatchRunner::Allowed() const {
   if (port_->draining()) return 0;
   return port_->num_pending_of_others() > 0 ? 1 : concurrency_;

@@ -30,7 +30,7 @@ std::vector<Routes<DataHandler>::Route> RefusingRoutes() {
   return routes;
 }
 
-/// The data port, as a BatchRunner uses it.
+/// The data port in the form in which a BatchRunner uses it.
 class LinesOnDataPort : public LinePort {
  public:
   explicit LinesOnDataPort(DataPort& port) : port_(port) {}

@@ -61,8 +61,9 @@ BatchRecord BatchStore::CreateBatch(const std::string& client, const BatchTerms&
   return batch;
 }
 
-/// When the store has StoreLimits::batches batches, deletes the oldest ended batch of the client that has the most
-/// batches.
+/// Makes space for one more batch of the client. If the client has its share of StoreLimits::batches, deletes the
+/// client's oldest ended batch. Otherwise, if the store is full, deletes the oldest ended batch of the client with the
+/// most batches.
 void BatchStore::MakeRoomForBatch(const std::string& client) {
   std::map<std::string, int64_t> counts;
   for (const auto& [id, batch] : batches_) ++counts[batch.client];
@@ -136,7 +137,7 @@ BatchViews BatchStore::Views(const BatchFilter& filter) const {
                       (filter.status.empty() || NameOf(batch.status) == filter.status);
     if (fits) matching.push_back(&batch);
   }
-  // In the order of the list, ended batches follow all other batches, the latest first.
+  // In the list, ended batches follow all other batches, and the latest ended batch comes first.
   const auto place = [](const BatchRecord* batch) {
     return IsOver(batch->status) ? std::pair(true, -batch->order) : std::pair(false, batch->order);
   };

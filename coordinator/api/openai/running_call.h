@@ -24,8 +24,9 @@ struct CallContext {
 };
 
 /// The requests of one call, from submission to the last event, on whichever replicas they run. The call waits until
-/// its model is loaded, and keeps it loaded. When other models need the memory, its requests leave the workers, and
-/// continue once the model is loaded again, without repeating a token. The destructor cancels the requests.
+/// its model is loaded, and then keeps the model loaded. When other models need the memory, the call's requests leave
+/// the workers, and continue once the model is loaded again, without repeating a token. The destructor cancels the
+/// requests.
 class RunningCall {
  public:
   /// `context` and `call` must outlive this object.

@@ -76,8 +76,8 @@ ContextEdit ReadClearToolUses(const JsonObject& json) {
   return edit;
 }
 
-/// Refuses an edit that asks for a summary, which this server cannot make. Accepts it if it would only apply to prompts
-/// longer than the context.
+/// Refuses an edit that asks for a summary, which this server cannot make. Accepts the edit if it would only apply to
+/// prompts longer than the context.
 void RefuseCompact(const JsonObject& json, int64_t max_model_len) {
   json.KnowOnly({"type", "instructions", "pause_after_compaction", "trigger"});
   constexpr int64_t kUsual = 150'000;

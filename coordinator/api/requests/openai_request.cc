@@ -164,7 +164,8 @@ void ReadMaxTokens(const JsonFields& fields, const RequestLimits& limits, Genera
   }
 }
 
-/// Reads "keep_alive": a number of seconds, or a text with a unit. Negative: never.
+/// Reads "keep_alive", a number of seconds or a text with a unit, and returns seconds; negative: the model is never
+/// unloaded; nullopt: the request has no keep_alive.
 std::optional<double> ReadKeepAlive(const JsonFields& fields) {
   const Json* value = fields.Find("keep_alive");
   if (value == nullptr) return std::nullopt;

@@ -71,7 +71,8 @@ OrderedJson Words(const AnswerShape& shape, const TagBuilder& build, const Gramm
   return harmony ? build.Row({{"<|channel|>final<|message|>", FormatOf(words)}}) : FormatOf(words);
 }
 
-/// Removes the marker from the front of a format that Calls() has returned, all of whose alternatives begin with it.
+/// Removes `marker` from the front of `format`, which Calls() has returned. All alternatives of the format begin with
+/// the marker.
 void TakeFront(const std::string& marker, OrderedJson& format) {
   if (format["type"] == "or") {
     for (OrderedJson& one : format["elements"]) TakeFront(marker, one);
@@ -136,7 +137,7 @@ OrderedJson Messages(const ToolUse& use, const CallWriter& writer) {
   return SequenceOf({StarOf(build.Row({{"", AnyOf(others)}, {kNextMessage, nullptr}})), last});
 }
 
-/// Returns the texts with which an answer's words must not begin, because thoughts or calls would follow.
+/// Returns the texts with which an answer's words must not begin, because thoughts or calls follow such a text.
 std::vector<std::string> MarksAtBeginning(const AnswerShape& shape, const TagBuilder& build,
                                           std::vector<std::string> marks) {
   const ReasoningMarks thoughts = MarksOf(shape.format.reasoning);

@@ -43,7 +43,7 @@ class StepParser : public AnswerParser {
   enum class Match { kYes, kNo, kUnknown };
   /// Returns whether `text` stands at rest()[offset]; kUnknown: more text is needed.
   Match Peek(std::string_view text, size_t offset = 0) const;
-  /// Returns whether `text` stands at the front of rest(), and skips it if so. kUnknown: more text is needed.
+  /// Returns whether `text` stands at the front of rest(). Skips `text` for kYes. kUnknown: more text is needed.
   Match Take(std::string_view text);
   /// Like Take, for the closing text of a call. If the answer was cut inside the text, the text counts as complete.
   Match TakeClosing(std::string_view text);

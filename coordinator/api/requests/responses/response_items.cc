@@ -184,7 +184,7 @@ void ResponseItems::Output(const JsonObject& item) {
   Say("tool", typed ? item.JoinedText("output", OutputText) : DumpExactJson(*output))["tool_call_id"] = id;
 }
 
-/// Adds the tools that a search found, and tells the model the names of those that it may call from now on.
+/// Adds the tools that a search found, and tells the model the names of the tools that it may call from now on.
 void ResponseItems::AddSearchOutput(const JsonObject& item) {
   KnowItem(item, {"call_id", "execution", "tools"});
   std::string found;
