@@ -68,8 +68,8 @@ class Gate {
   bool has_keys() const { return !options_.key_file.empty(); }
   const ApiKeys& keys() const { return keys_; }
 
-  /// Returns the service behind this gate, which never reads the body of a refused request. The gate must outlive the
-  /// service.
+  /// Returns a service that passes admitted requests to `service`, and never reads the body of a refused request. The
+  /// gate must outlive the returned service.
   HttpService Guard(HttpService service);
 
  private:

@@ -35,7 +35,8 @@ class KeyQuotas {
   /// 400 when `choices` alone exceeds the limit. The answer names the limit; a 429 has Retry-After. nullopt: the call
   /// may begin.
   std::optional<HttpResponse> Refuse(const std::string& client, int choices, Clock::time_point now = Clock::now());
-  /// Returns the number of tokens charged for a request that generates nothing: about as many as its body has.
+  /// Returns the number of tokens that are charged for a request that generates nothing: about as many tokens as its
+  /// body of `bytes` bytes has.
   static int64_t TokensOfBody(size_t bytes) { return 1 + static_cast<int64_t>(bytes) / 4; }
   /// Returns the limits that the scheduler must enforce for this client's requests.
   ClientLimits EngineLimits(const std::string& client) const;

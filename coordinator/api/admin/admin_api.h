@@ -20,8 +20,8 @@
 
 namespace quire {
 
-/// Returns the limits of the admin port's connections. There are few, because the connections of all ports together
-/// must stay within the file descriptors of the process (process_limits.h).
+/// Returns the limits of the admin port's connections. The limits are low, because the connections of all ports
+/// together must stay within the file descriptors of the process (process_limits.h).
 HttpLimits AdminLimits();
 
 /// The HTTP handlers of the admin port: reports about the server, an operator's changes to the running server, and

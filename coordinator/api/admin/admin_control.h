@@ -34,8 +34,8 @@ class AdminControl {
   /// Passes the settings in force to a model that was just loaded, and pauses the model if the server is paused.
   void OnLoaded(ServedModel& model);
 
-  /// Applies the settings of `now` that differ from `before` (LiveSettings::Follow). The engines receive them soon
-  /// afterwards.
+  /// Applies the settings of `now` that differ from `before` (LiveSettings::Follow). The engines receive the settings
+  /// soon afterwards.
   void Follow(boost::asio::io_context& io, const Topology& before, const Topology& now);
 
  private:

@@ -9,7 +9,8 @@
 #include "coordinator/api/batches/store_names.h"
 #include "coordinator/batches/batch_line.h"
 
-// g++ 12 miscompiles some co_await expressions. The coroutines here avoid them (coordinator/http/connection.cc).
+// g++ 12 miscompiles some co_await expressions, so the coroutines here avoid such expressions
+// (coordinator/http/connection.cc).
 
 namespace quire {
 

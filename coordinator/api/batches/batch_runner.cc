@@ -11,7 +11,8 @@
 #include "coordinator/api/batches/active_batch.h"
 #include "coordinator/api/batches/on_disk.h"
 
-// g++ 12 miscompiles some co_await expressions. The coroutines here avoid them (coordinator/http/connection.cc).
+// g++ 12 miscompiles some co_await expressions, so the coroutines here avoid such expressions
+// (coordinator/http/connection.cc).
 
 namespace quire {
 
@@ -111,7 +112,7 @@ asio::awaitable<void> BatchRunner::Read(ActivePtr batch) {
   }
   std::optional<bool> over;
   if (scan && whole && *whole) {
-    // The disk's thread also frees the scan's memory, because there may be much of it.
+    // A scan may hold much memory, so the disk's thread also frees the scan.
     std::function<bool()> end = [this, batch, scan = std::exchange(*scan, nullptr)]() mutable {
       const bool is_over = IsOver(store_.Validated(batch->id, *scan).status);
       if (!is_over) batch->pending = std::move(scan->pending());

@@ -6,7 +6,8 @@
 
 #include "coordinator/api/batches/on_disk.h"
 
-// g++ 12 miscompiles some co_await expressions. The coroutines here avoid them (coordinator/http/connection.cc).
+// g++ 12 miscompiles some co_await expressions, so the coroutines here avoid such expressions
+// (coordinator/http/connection.cc).
 
 namespace quire {
 

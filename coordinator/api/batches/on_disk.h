@@ -16,8 +16,8 @@
 
 namespace quire {
 
-/// Throws `error` if it is an ApiError. Otherwise logs it and throws ApiError 500 without its text, which may name
-/// files.
+/// Throws `error` if it is an ApiError. Otherwise logs the error and throws ApiError 500 without the error's text,
+/// which may name files of the server.
 [[noreturn]] inline void RethrowForClient(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);

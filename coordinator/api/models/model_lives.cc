@@ -177,7 +177,7 @@ bool ModelLives::MakeWay(size_t wished, int64_t missing, double now) {
     const Model& model = models_[i];
     if (i != wished && MayGo(model.phase) && MayClose(model, models_[wished], now)) others.push_back(i);
   }
-  // Models that are closed already come first, then those without requests, then the one that served longest.
+  // Closed models and models without requests come before models in use; each group begins with the longest serving.
   std::ranges::stable_sort(others, {}, [&](size_t i) {
     const bool stays = now >= models_[i].closed_until && !models_[i].IsFree();
     return std::pair(stays, models_[i].opened);

@@ -9,8 +9,8 @@
 
 namespace quire {
 
-/// Parses the text of one chat choice while it arrives, and keeps only the parts that the client asked for. Independent
-/// of the endpoint's format.
+/// Parses the text of one chat choice while it arrives, and keeps only the parts that the client asked for. Does not
+/// depend on the endpoint's format.
 class ChatChoice {
  public:
   /// include_reasoning: thoughts are returned as well.

@@ -125,7 +125,7 @@ std::optional<HttpResponse> DataPort::Charge(ByteBudget::Lease& memory, const st
 }
 
 asio::awaitable<void> DataPort::Handle(HttpRequest& request, HttpResponder& responder) {
-  // A coroutine cannot await inside a catch block, so the error is sent after it.
+  // A coroutine cannot await inside a catch block, so the error is sent after the catch blocks.
   HttpResponse failure;
   if (IsOfMessages(request.path)) request.answer_headers.emplace_back("request-id", responder.record.id);
   try {

@@ -60,8 +60,8 @@ std::string ClassText(size_t index, const PoolingTerms& terms, std::vector<float
                      DumpJson(terms.labels->at(best)), NumbersText(numbers), numbers.size());
 }
 
-/// The range [begin, end) of a prompt's tokens that an answer reports. It leaves out the tokens terms.opening and
-/// terms.closing at the prompt's ends.
+/// The range [begin, end) of a prompt's tokens that an answer reports. The range leaves out the tokens terms.opening
+/// and terms.closing at the prompt's ends.
 struct ReportedTokens {
   size_t begin, end;
 };

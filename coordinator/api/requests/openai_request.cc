@@ -139,7 +139,7 @@ void ReadCommon(const RequestBody& body, const JsonFields& fields, const Request
   ReadGrammar(body, fields, call);
 }
 
-/// Reads `detokenize`. An answer without text must not have fields that search its text or add to it.
+/// Reads `detokenize`. A request for an answer without text must not have fields that search the text or add to it.
 void ReadDetokenize(const JsonFields& fields, GenerateCall& call) {
   call.detokenize = fields.Flag("detokenize", true);
   if (call.detokenize) return;

@@ -120,7 +120,8 @@ OrderedJson NamedBySchema(const TagBuilder& build, const CallStyle& style, const
   return OptionalOf(AnyOf(std::move(beginnings)));
 }
 
-/// Returns the reason why the call's grammar would be too large, before it is built; empty when it is not.
+/// Returns the reason why the call's grammar would be too large; empty when the grammar is small enough. Called before
+/// the grammar is built.
 std::string WhyTooLarge(const PlainSchema& schema, const OrderedJson& whole) {
   size_t definitions = 0, row = 0, bytes = 0;
   for (const char* name : {"$defs", "definitions"}) {

@@ -73,7 +73,7 @@ class StepParser : public AnswerParser {
   /// Prepares for PassCall: the arguments are a JSON object.
   void BeginArguments() { arguments_ = JsonScanner(); }
   /// Begins the call at the object's opening brace, and emits the object's text byte by byte. Returns kYes when the
-  /// call has ended, and kNo when it is no call.
+  /// call has ended, and kNo when the text is no call.
   Match PassCall(std::string_view name);
 
  private:

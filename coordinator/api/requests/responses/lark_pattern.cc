@@ -58,7 +58,7 @@ std::string EscapedForPattern(std::string_view text) {
   return out;
 }
 
-/// Replaces each dot. In Python it matches every character but \n, or with the flag s (`all`) every character.
+/// Replaces each dot. A dot in Python matches every character but \n, or with the flag s (`all`) every character.
 std::string WithPythonsDots(const std::string& pattern, bool all) {
   std::string out;
   bool in_class = false;
