@@ -23,8 +23,8 @@ class KeyQuotas {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `limits` is by key name; "default" is for all other keys. `max_running` is the number of sequences that all
-  /// replicas may run.
+  /// `limits` has the limits of API keys by key name; the entry "default" is for all other keys. `max_running` is the
+  /// number of sequences that all replicas may run.
   KeyQuotas(std::map<std::string, Topology::KeyLimits> limits, int max_running)
       : limits_(std::move(limits)), max_running_(max_running) {}
 

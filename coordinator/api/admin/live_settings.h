@@ -16,7 +16,7 @@ class LiveSettings {
   /// Passes the settings that are now in force to the parts of the server that use them.
   using Apply = std::function<void(const Topology&)>;
 
-  /// `started` holds the settings as the operator gave them. The limits that follow from them in this process
+  /// `started` holds the settings as the operator gave them. The limits that follow from the settings in this process
   /// (LimitsOfThisProcess) are computed here, now and after every change. Objects that `apply` uses must outlive this
   /// object.
   LiveSettings(Topology started, Apply apply);

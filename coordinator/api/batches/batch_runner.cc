@@ -140,7 +140,7 @@ asio::awaitable<void> BatchRunner::Read(ActivePtr batch) {
   Wake();
 }
 
-/// Ends batches that were cancelled, that have expired, or whose requests all have results.
+/// Ends cancelled batches, expired batches, and batches whose requests all have results.
 void BatchRunner::StopWhatIsOver() {
   const std::list<ActivePtr> all = active_;
   for (const ActivePtr& batch : all) {

@@ -195,7 +195,7 @@ bool CallPreparer::Knows(const std::vector<TokenId>& tokens) const {
   return std::ranges::all_of(tokens, [&](TokenId token) { return token < options_.request.vocab_size; });
 }
 
-/// Refuses tokens without an embedding: a tokenizer may have some, mostly for images.
+/// Throws ApiError for tokens without an embedding. A tokenizer may have such tokens, mostly for images.
 void CallPreparer::RefuseUnknown(const std::vector<TokenId>& prompt, const char* field) const {
   if (Knows(prompt)) return;
   const TokenId token = *std::ranges::max_element(prompt);

@@ -29,9 +29,8 @@ struct CallContext {
 /// requests.
 class RunningCall {
  public:
-  /// `context` and `call` must outlive this object.
   /// Submits the call's requests. `prompts` has the tokens of each prompt. `first_id` is the first of prompts.size()
-  /// unused ids. `name` is the answer's id.
+  /// unused ids. `name` is the answer's id. `context` and `call` must outlive this object.
   RunningCall(const CallContext& context, const GenerateCall& call, std::vector<std::vector<TokenId>> prompts,
               int max_tokens, RequestId first_id, const std::string& name, boost::asio::any_io_executor executor);
   ~RunningCall();

@@ -109,7 +109,7 @@ struct ToolUseAt {
   OrderedJson *result, *function;  // `function` is null when the call is missing
 };
 
-/// Finds the uses of tools in the order of the conversation, without those of excluded tools.
+/// Finds the uses of tools in the order of the conversation, without the uses of excluded tools.
 std::vector<ToolUseAt> ToolUsesOf(const ContextEdit& edit, OrderedJson& messages) {
   std::vector<ToolUseAt> uses;
   std::map<std::string, OrderedJson*> functions;  // id of the call -> its function object

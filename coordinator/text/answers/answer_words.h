@@ -27,8 +27,8 @@ std::string TextWithoutMark(std::string_view mark);
 std::string WordsBesideJsonCalls(const std::vector<std::string>& tools, std::vector<std::string> marks,
                                  std::string_view never);
 
-/// Like WordsBesideJsonCalls, for the format `pythonic`: the answer is no list, or its list does not begin with a call
-/// of a tool.
+/// Returns what WordsBesideJsonCalls returns, but for the format `pythonic`: the answer is no list, or its list does
+/// not begin with a call of a tool.
 std::string WordsBesidePythonCalls(const std::vector<std::string>& tools, std::vector<std::string> marks);
 
 }  // namespace quire

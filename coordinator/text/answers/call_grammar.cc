@@ -157,8 +157,8 @@ OrderedJson JsonCallsOrWords(const CallConstraint& constraint, const CallWriter&
     words = SequenceOf({RegexOf(WordsBesideJsonCalls(writer.Names(), marks, "")), TextWithout({}),
                         OptionalOf(build.Row({{tag, calls}}))});
   } else {
-    // If the tag is no token, answers must not spell it at all: words must not contain the tag's first byte, so no mark
-    // may begin with this byte.
+    // If the tag is no token of the model, answers must not contain the tag. The answer's beginning then excludes the
+    // tag's first byte, so marks that begin with this byte are left out.
     std::erase_if(marks, [&](const std::string& mark) { return mark.front() == tag.front(); });
     const std::string begin = WordsBesideJsonCalls(writer.Names(), marks, tag.substr(0, 1));
     words = RegexOf("(?:" + begin + ")" + TextWithoutMark(tag));

@@ -125,7 +125,7 @@ class LarkGrammar {
     SkipLine();
   }
 
-  /// Reads %import common.LF, common.LF -> NEW, or common (LF, WS).
+  /// Reads a directive: %import common.LF, %import common.LF -> NEW, or %import common (LF, WS).
   void ReadDirective() {
     const std::string directive = tokens_[at_].text;
     if (directive != "import") FailAt(fmt::format("has %{}; of directives %import is known", directive.substr(0, 50)));

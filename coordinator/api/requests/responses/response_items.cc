@@ -38,7 +38,7 @@ std::string OutputText(const JsonObject& part) {
   return fmt::format("[{} left out: this model reads text only]", type == "input_image" ? "an image" : "a file");
 }
 
-/// Members of items that are not shown to the model.
+/// Members that every item may have, and that the model does not see.
 constexpr std::string_view kOfItems[] = {"type", "id", "status", "internal_chat_message_metadata_passthrough",
                                          "created_by"};
 
