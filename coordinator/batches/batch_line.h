@@ -42,7 +42,7 @@ inline constexpr std::string_view kBatchAnswerEnd = R"(},"error":null})";
 std::string BatchErrorLine(const std::string& id, const std::string& custom_id, std::string_view code,
                            const std::string& message);
 
-/// Removes all line ends from JSON text. In JSON they can stand only between values.
+/// Removes all line ends from JSON text, where line ends can stand only between values.
 std::string OnOneLine(std::string json);
 
 }  // namespace quire

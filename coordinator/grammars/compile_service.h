@@ -2,7 +2,7 @@
 
 namespace quire {
 
-/// The program's first argument with which it runs as a grammar compiler (CompileGrammars).
+/// The first command-line argument with which the program runs as a grammar compiler (CompileGrammars).
 inline constexpr const char* kCompileGrammars = "compile-grammars";
 
 /// The main function of the grammar compiler's process, whose standard input is a FrameSocket. First receives a

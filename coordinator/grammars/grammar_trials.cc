@@ -32,7 +32,7 @@ std::chrono::nanoseconds ProcessTime(pid_t pid) {
   return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
 }
 
-/// Executes the compiler in the child after fork, where no memory may be allocated.
+/// Executes the compiler in the child process after fork. No memory may be allocated there.
 [[noreturn]] void BecomeCompiler(char* const* argv, int socket) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::setpgid(0, 0);  // signals from a terminal to the server must not reach it
@@ -105,7 +105,7 @@ void GrammarTrials::Start(const std::stop_token& stop) {
   NoTime();
 }
 
-/// Returns the error in the grammar, or ""; nullopt when the process ended during the trial.
+/// Returns the error in the grammar; "" for a correct grammar; nullopt when the process ended during the trial.
 std::optional<std::string> GrammarTrials::Ask(const GrammarSource& source, const std::stop_token& stop) {
   const FrameSocket socket(fd_);
   const auto deadline = Clock::now() + limits_.wall;

@@ -15,9 +15,9 @@
 namespace quire {
 
 /// Compiles clients' grammars on trial in a separate process, so that an expensive or harmful grammar hurts only that
-/// process. The process starts with the first grammar, and again with the next one after it was killed. Use from one
-/// thread at a time, which must live as long as the object is used, because the process dies with the thread that
-/// started it.
+/// process. The process starts with the first grammar. If the process was killed, a new process starts with the next
+/// grammar. Use this object from one thread at a time. That thread must live as long as the object is used, because the
+/// process dies with the thread that started it.
 class GrammarTrials {
  public:
   struct Limits {

@@ -20,7 +20,7 @@ StopMatcher::Stop StopMatcher::Prepared(std::string text) {
 }
 
 /// Extends a partial match by one byte. The text before `byte` ends with the first `matched` bytes of the stop string,
-/// which are not all of its bytes. Returns the number of its first bytes with which the text ends after `byte`.
+/// but not with all of its bytes. Returns how many of the stop string's first bytes the text ends with after `byte`.
 uint32_t StopMatcher::Extended(const Stop& stop, uint32_t matched, char byte) {
   while (matched > 0 && stop.text[matched] != byte) matched = stop.borders[matched - 1];
   return stop.text[matched] == byte ? matched + 1 : 0;

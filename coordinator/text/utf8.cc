@@ -6,7 +6,8 @@ namespace quire {
 
 namespace {
 
-/// What a lead byte says: the length of the sequence, and the range of its second byte; length 0: it is no lead byte.
+/// The properties of a lead byte: the length of its sequence, and the range of the second byte; length 0: the byte is
+/// no lead byte.
 struct Lead {
   size_t length;
   unsigned char low, high;

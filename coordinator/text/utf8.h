@@ -15,7 +15,7 @@ struct Utf8Step {
 };
 
 /// Reads the first character of `bytes` (not empty). Skips "maximal subparts" of invalid input, as the Unicode standard
-/// recommends, so that replacing each with U+FFFD gives the same text as other decoders.
+/// recommends, so that replacing each subpart with U+FFFD gives the same text as other decoders.
 Utf8Step NextUtf8(std::string_view bytes);
 
 void AppendUtf8(char32_t character, std::string& out);

@@ -22,7 +22,8 @@ std::array<uint8_t, 32> Sha256(std::string_view text) {
   return hash;
 }
 
-/// Takes the text before the separator, or all of it, off the front of `text`.
+/// Removes the text before the first separator from the front of `text`, together with the separator, and returns that
+/// text. Without a separator, removes and returns all of `text`.
 std::string_view TakeUntil(std::string_view& text, char separator) {
   const size_t end = std::min(text.find(separator), text.size());
   const std::string_view taken = text.substr(0, end);

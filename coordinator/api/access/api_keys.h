@@ -16,7 +16,8 @@ struct ApiKey {
   bool may_post = true;  // the key allows POST requests to the scope that PostScope names
 };
 
-/// Returns the name of the scope that allows POST: "generate" for API keys, "control" for admin tokens.
+/// The kind of a key: an API key, or an admin token. PostScope returns the name of the scope that allows POST:
+/// "generate" for API keys, "control" for admin tokens.
 enum class KeyKind { kApi, kAdmin };
 const char* PostScope(KeyKind kind);
 
@@ -25,12 +26,12 @@ const char* PostScope(KeyKind kind);
 /// several lines, so that its old key still works while a new one is introduced.
 class ApiKeys {
  public:
-  /// Throws Error "file:line: reason" for a bad line, and Error when other users may read or replace the file
-  /// (comm/base/secret_file.h).
+  /// Reads a key file. Throws Error "file:line: reason" for a bad line, and Error when other users may read or replace
+  /// the file (comm/base/secret_file.h).
   static ApiKeys Load(const std::string& file, KeyKind kind = KeyKind::kApi);
 
-  /// Returns the key with this text's SHA-256; null when there is none. The time of a call tells nothing about the
-  /// keys.
+  /// Returns the key with this text's SHA-256; null when there is none. The duration of a call reveals nothing about
+  /// the stored keys.
   const ApiKey* Find(std::string_view key) const;
 
   const std::vector<ApiKey>& keys() const { return keys_; }

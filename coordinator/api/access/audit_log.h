@@ -7,9 +7,10 @@
 
 namespace quire {
 
-/// Wraps the admin port's service, inside its Gate, so that operators' actions are logged. For every POST and PATCH
-/// with a known token, `write` gets one line of JSON: the time, the token's name, the address, the path, the parameters
-/// and the outcome. Parameters that may hold a prompt or a key appear without their value.
+/// Wraps the admin port's service so that operators' actions are logged. The port's Gate then guards the returned
+/// service. For every POST and PATCH that is not answered with 401 or 429, `write` gets one line of JSON: the time, the
+/// name of the operator's token, the address, the path, the parameters and the outcome. Parameters that may hold a
+/// prompt or a key appear without their value.
 HttpService Audited(HttpService service, std::function<void(const std::string& line)> write);
 
 /// Returns the body's parameters as JSON, as an audit line shows them.

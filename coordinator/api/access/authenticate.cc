@@ -28,7 +28,8 @@ std::string WithoutPort(std::string host) {
   return host;
 }
 
-/// True for a Host with which users of this machine reach the server. Requests of a foreign page have its site's name.
+/// True for a Host header with which users of this machine reach the server. A request that another site's page causes
+/// has that site's name as its Host.
 bool IsLocalName(const std::string& host) {
   const bool numeric = host.find_first_not_of("0123456789.") == std::string::npos;  // an IP address, not a name
   return boost::beast::iequals(host, "localhost") || (numeric && host.starts_with("127.")) || host == "[::1]";
@@ -44,8 +45,8 @@ bool IsFieldList(std::string_view text) {
 
 using AddressBlock = boost::asio::ip::address (*)(const boost::asio::ip::address&);
 
-/// Returns the block of addresses that the request's address lies in, as a text. Without keys a client may name itself
-/// anything, but it cannot choose its address.
+/// Returns the block of IP addresses that contains the request's address, as text. Without keys a client may name
+/// itself anything, but it cannot choose its address.
 std::string BlockOfPeer(const HttpRequest& request, AddressBlock block_of) {
   boost::system::error_code unknown;
   const auto address = boost::asio::ip::make_address(request.peer, unknown);
@@ -114,7 +115,7 @@ bool Gate::IsAllowedHost(const std::string& host) const {
 std::optional<HttpResponse> Gate::RefuseForeign(const HttpRequest& request) const {
   const std::string host = request.Header("host"), origin = request.Header("origin");
   const bool named = !options_.hosts.empty();
-  // Only HTTP/1.0 requests may lack a Host, and browsers never send those.
+  // Only HTTP/1.0 requests may lack a Host, and browsers never send HTTP/1.0 requests.
   if (!host.empty() && (named || !(has_keys() || options_.any_host)) && !IsAllowedHost(host)) {
     return ErrorResponse(403, named ? "this name is not answered here (--allowed-hosts)"
                                     : "without keys only requests to localhost are answered");
@@ -201,8 +202,8 @@ std::optional<HttpResponse> RefuseForeignType(const HttpRequest& request) {
   std::string_view type = std::string_view(value).substr(0, value.find(';'));  // the media type without parameters
   while (type.ends_with(' ') || type.ends_with('\t')) type.remove_suffix(1);
   if (request.method != "POST" || value.empty() || boost::beast::iequals(type, "application/json")) return std::nullopt;
-  // For an upload by form, browsers send an Origin, and ask before a page of another site may add a
-  // key.
+  // Browsers send an Origin with an upload by form. They also ask the server (preflight) before a page of another site
+  // may add an Authorization header.
   const bool form = request.path == kUploadPath && boost::beast::iequals(type, "multipart/form-data");
   if (form && (request.Header("origin").empty() || !request.Header("authorization").empty())) return std::nullopt;
   return ErrorResponse(415, "the Content-Type must be application/json");

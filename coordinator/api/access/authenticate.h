@@ -19,7 +19,8 @@ class FailureLimit {
   using Clock = std::chrono::steady_clock;
   explicit FailureLimit(int per_second = 20) : per_second_(per_second) {}
 
-  /// Counts one request without a valid key from `address`; false: the network has sent too many in this second.
+  /// Counts one request without a valid key from `address`. Returns false when the network of `address` has sent too
+  /// many such requests in this second.
   bool Allow(const std::string& address, Clock::time_point now);
 
  private:
@@ -28,9 +29,10 @@ class FailureLimit {
   std::map<std::string, int> counts_;  // network -> requests without a valid key in this second
 };
 
-/// Authenticates the requests of one port, so that a refused request goes no further. With keys, every path except the
-/// public ones needs a key. Without keys, the port serves only users of this machine. Such a port refuses, by Host (DNS
-/// rebinding) or Origin, requests that a foreign web page makes a user's browser send.
+/// Authenticates the requests of one port. A refused request goes no further. With keys, every path except the public
+/// ones needs a key. Without keys, the port serves only users of this machine. Such a port also refuses requests that a
+/// web page of another site makes a user's browser send; the Host header (DNS rebinding) or the Origin header betrays
+/// them.
 class Gate {
  public:
   struct Options {
@@ -52,7 +54,8 @@ class Gate {
   /// Returns the client's name for this key: the key's name where keys are needed, otherwise a digest; empty when the
   /// key is unknown.
   std::string ClientOf(const std::string& key) const;
-  /// True if this client may send requests: no keys are needed, or one of the keys has the client's name.
+  /// True if this client may send generating requests: no keys are needed, or a key that allows POST has the client's
+  /// name.
   bool Knows(const std::string& client) const;
   /// Reads the key file again. Throws Error, and keeps the old keys, when the file cannot be read or parsed, or when
   /// one of its keys also opens the `other` port.
@@ -65,8 +68,8 @@ class Gate {
   bool has_keys() const { return !options_.key_file.empty(); }
   const ApiKeys& keys() const { return keys_; }
 
-  /// Returns the service behind this gate, which never reads the body of a refused request. The gate must outlive the
-  /// service.
+  /// Returns a service that passes admitted requests to `service`, and never reads the body of a refused request. The
+  /// gate must outlive the returned service.
   HttpService Guard(HttpService service);
 
  private:

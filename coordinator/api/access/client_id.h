@@ -8,8 +8,8 @@ namespace quire {
 /// such header.
 std::string ClientId(const std::string& authorization);
 
-/// Returns the salt of a request's cached blocks. Only requests with equal salts share blocks, so these are requests of
-/// the same client with the same `cache_salt`.
+/// Returns the salt of a request's cached blocks. Only requests with equal salts share blocks. Only requests of the
+/// same client with the same `cache_salt` have equal salts.
 std::string CacheSalt(const std::string& client, const std::string& cache_salt);
 
 }  // namespace quire

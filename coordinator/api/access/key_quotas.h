@@ -16,15 +16,15 @@
 
 namespace quire {
 
-/// Enforces the limits of single API keys (server.key_limits): choices that wait or run, and tokens per minute. Prompt
-/// tokens and answer tokens count alike; a body that is read but generates nothing counts, too. The scheduler enforces
-/// running sequences and blocks (EngineLimits). Used by the I/O thread only.
+/// Enforces the limits of single API keys (server.key_limits): the choices that wait or run, and the tokens per minute.
+/// Prompt tokens and answer tokens count alike. A request that generates nothing is charged for the tokens of its body.
+/// The scheduler enforces the limits of running sequences and blocks (EngineLimits). Used by the I/O thread only.
 class KeyQuotas {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `limits` is by key name; "default" is for all other keys. `max_running` is the number of sequences that all
-  /// replicas may run.
+  /// `limits` has the limits of API keys by key name; the entry "default" is for all other keys. `max_running` is the
+  /// number of sequences that all replicas may run.
   KeyQuotas(std::map<std::string, Topology::KeyLimits> limits, int max_running)
       : limits_(std::move(limits)), max_running_(max_running) {}
 
@@ -35,7 +35,8 @@ class KeyQuotas {
   /// 400 when `choices` alone exceeds the limit. The answer names the limit; a 429 has Retry-After. nullopt: the call
   /// may begin.
   std::optional<HttpResponse> Refuse(const std::string& client, int choices, Clock::time_point now = Clock::now());
-  /// Returns the number of tokens charged for a request that generates nothing: about as many as its body has.
+  /// Returns the number of tokens that are charged for a request that generates nothing: about as many tokens as its
+  /// body of `bytes` bytes has.
   static int64_t TokensOfBody(size_t bytes) { return 1 + static_cast<int64_t>(bytes) / 4; }
   /// Returns the limits that the scheduler must enforce for this client's requests.
   ClientLimits EngineLimits(const std::string& client) const;

@@ -13,7 +13,7 @@
 namespace quire {
 
 /// The endpoints with which operators load and unload LoRA adapters while the server runs. Paths, fields and answers
-/// are vLLM's. The admin port has these endpoints; the data port has them for clients with an admin token
+/// are vLLM's. The admin port has these endpoints. The data port has the same endpoints for clients with an admin token
 /// (Gate::LeaveToOperators). Used by the I/O thread.
 class AdapterPages {
  public:
@@ -33,7 +33,7 @@ class AdapterPages {
   std::set<std::string> coming_;  // names that are being loaded
 };
 
-/// Returns a part of /admin/status: the adapters that were loaded while serving, and the memory of all adapters that
+/// Returns a part of /admin/status: the adapters that were loaded while serving, and the bytes of all adapters that
 /// ranks still hold.
 Json AdaptersJson(const AdapterShelf& shelf);
 

@@ -133,7 +133,7 @@ asio::awaitable<void> AdminApi::Handle(HttpRequest& request, HttpResponder& resp
     response = ErrorResponse(400, error.what());
   }
   if (responder.record.status != 0) co_return;  // the answer was a stream
-  // A list whose client reads slowly stays in memory until the connection ends, so its bytes are charged.
+  // An answer stays in memory while its client reads slowly, so the answer's bytes count against this port's memory.
   const auto held = static_cast<int64_t>(request.body.capacity() + response.body.capacity());
   if (request.memory.Resize(held) != ByteBudget::Verdict::kTaken)
     response = ErrorResponse(429, "answers that wait to be taken fill this port's memory; try again later");

@@ -20,12 +20,13 @@
 
 namespace quire {
 
-/// Returns the limits of the admin port's connections. There are few, because the connections of all ports together
-/// must stay within the file descriptors of the process (process_limits.h).
+/// Returns the limits of the admin port's connections. The limits are low, because the connections of all ports
+/// together must stay within the file descriptors of the process (process_limits.h).
 HttpLimits AdminLimits();
 
-/// The handlers of the admin port: reports, control and the cache. Each replica's part of an answer shows the replica's
-/// state at one moment between two steps.
+/// The HTTP handlers of the admin port: reports about the server, an operator's changes to the running server, and
+/// orders for the prefix caches. Each replica's part of an answer shows the replica's state at one moment between two
+/// steps.
 class AdminApi {
  public:
   struct Options {
@@ -38,10 +39,12 @@ class AdminApi {
   AdminApi(Options options, ModelRoster& models, MetricsPage& metrics, HistoryRecorder& history, AdminControl& control,
            ModelKeeper& keeper, WorkPool& pool);
 
-  /// Returns 404 or 405, by its head alone, for a request whose path or method has no endpoint.
+  /// Returns an error 404 or 405 when no endpoint has the request's path or method; otherwise nullopt. Needs only the
+  /// request's head.
   std::optional<HttpResponse> Admit(const HttpRequest& head) const { return routes_.Refusal(head); }
   boost::asio::awaitable<void> Handle(HttpRequest& request, HttpResponder& responder);
-  /// Returns the pattern of a path's endpoint, as metrics label it; "none" when the path has no endpoint.
+  /// Returns the route pattern of the endpoint that has this path, such as /admin/models/*, as a label for metrics;
+  /// "none" when no endpoint has the path.
   std::string_view RouteOf(std::string_view path) const { return routes_.PatternOf(path); }
 
  private:

@@ -29,8 +29,8 @@ Json BodyOf(const HttpRequest& request) {
   return request.body.empty() ? Json::object() : ParseJson(request.body, "body");
 }
 
-/// Reads {"tensor": 3, "shares": [2, 1, 1], "pipeline": 2}. Without "shares", or with "auto", shares are equal. Without
-/// "pipeline" there is one stage.
+/// Reads a group's shape from a body such as {"tensor": 3, "shares": [2, 1, 1], "pipeline": 2}. Without "shares", or
+/// with "auto", the tensor-parallel ranks get equal shares. Without "pipeline" there is one stage.
 GroupShape ShapeFrom(const Json& body) {
   const JsonFields fields(body);
   GroupShape shape;
@@ -222,8 +222,8 @@ asio::awaitable<HttpResponse> AdminControl::Abort(HttpRequest& request) {
   co_return Answer({{"aborted", aborted}});
 }
 
-/// Handles {"request": ID_OF_AN_ANSWER, "replica": DESTINATION}. Answers when the move has begun; /admin/status counts
-/// moves.
+/// Handles POST /admin/migrate with {"request": ID_OF_AN_ANSWER, "replica": DESTINATION}, which moves a running request
+/// to another replica. Answers when the move has begun; /admin/status counts the moves.
 asio::awaitable<HttpResponse> AdminControl::Migrate(HttpRequest& request) {
   const auto workers = HoldAsked(TakeAskedModel(models_, request));
   Replicas& replicas = workers->replicas();

@@ -13,8 +13,8 @@
 
 namespace quire {
 
-/// The handlers with which an operator changes a running server: pause, drain, abort, migrate, new workers, settings,
-/// profile. Used by the I/O thread only.
+/// The handlers with which an operator changes a running server: pauses and drains it, aborts and migrates requests,
+/// replaces workers, changes settings and records profiles. Used by the I/O thread only.
 class AdminControl {
  public:
   /// Callbacks of the data port. The data port refuses new requests while draining, and is not ready while paused.
@@ -31,11 +31,11 @@ class AdminControl {
   /// that is done.
   std::vector<AdminRoutes::Route> MakeRoutes();
 
-  /// Gives a model that was just loaded the settings in force, and pauses it if the server is paused.
+  /// Passes the settings in force to a model that was just loaded, and pauses the model if the server is paused.
   void OnLoaded(ServedModel& model);
 
-  /// Applies the settings of `now` that differ from `before` (LiveSettings::Follow). The engines receive them soon
-  /// afterwards.
+  /// Applies the settings of `now` that differ from `before` (LiveSettings::Follow). The engines receive the settings
+  /// soon afterwards.
   void Follow(boost::asio::io_context& io, const Topology& before, const Topology& now);
 
  private:
@@ -51,8 +51,8 @@ class AdminControl {
   boost::asio::awaitable<HttpResponse> Migrate(HttpRequest& request);
   boost::asio::awaitable<HttpResponse> SetLogLevel(HttpRequest& request);
   boost::asio::awaitable<HttpResponse> PatchConfig(HttpRequest& request);
-  /// Records a profile of the engine and its workers for the requested seconds, then answers with it. Only one profile
-  /// runs at a time; a second request gets 409.
+  /// Records a profile of the engine and its workers for the requested seconds, then answers with the profile. Only one
+  /// profile is recorded at a time; a second request gets 409.
   boost::asio::awaitable<HttpResponse> Profile(HttpRequest& request);
   /// Changes settings, and answers when every engine has the changes. Throws as LiveSettings::Change does.
   boost::asio::awaitable<HttpResponse> Change(const Json& changes);

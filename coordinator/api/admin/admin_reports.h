@@ -19,12 +19,12 @@
 
 namespace quire {
 
-/// The client's name under which the admin port's jobs run in the pool. No API key can have this name.
+/// The client name of the admin port's jobs in the work pool. No API key can have this name.
 inline constexpr const char* kPoolClient = "(admin)";
 
-/// The handlers of the admin port's reports about one model: requests, blocks, ranks, settings, events. An engine's
-/// thread only copies its data. Texts whose size grows with requests or blocks are made by the pool, other texts by the
-/// I/O thread. Used by the I/O thread only.
+/// The handlers of the admin port's reports about one model: requests, blocks, ranks, settings, events. The engine's
+/// thread only copies the data of a report. The pool makes texts whose size grows with requests or blocks; the I/O
+/// thread makes other texts. Used by the I/O thread only.
 class AdminReports {
  public:
   /// The parts of the server, besides its replicas, that the reports show.
@@ -56,7 +56,8 @@ class AdminReports {
 
   Topology SettingsOfModel() const;
   Replicas& replicas() { return model_.replicas(); }
-  /// Returns the requests of one replica, or of all when `replica` is negative; at most filter.limit of each.
+  /// Returns the requests of one replica, or of all replicas when `replica` is negative; at most filter.limit requests
+  /// of each replica.
   boost::asio::awaitable<std::vector<RequestsView>> Collect(int replica, const RequestFilter& filter);
   boost::asio::awaitable<HttpResponse> Spell(HttpResponder& responder,
                                              std::function<std::string(const std::stop_token&)> spell);

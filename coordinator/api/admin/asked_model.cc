@@ -14,7 +14,7 @@ namespace quire {
 
 namespace {
 
-/// Takes the model's name out of the query; "" when there is none.
+/// Removes the model's name from the request's query and returns the name; "" when the query has none.
 std::string TakeName(HttpRequest& request) {
   constexpr std::string_view kModel = "model=";
   std::string others, asked;

@@ -14,7 +14,7 @@ namespace quire {
 struct BlockList {
   static constexpr size_t kMostBlocks = 10'000;  // the most listed blocks; bounds the engine's pause
 
-  /// One owner of a block: an entry of a sequence's block table, of its state, or a pin.
+  /// One owner of a block: a sequence's block table, a sequence's recurrent state, or a pin.
   struct Owner {
     RequestId request = 0;  // 0: the owner is a pin
     int choice = 0;

@@ -45,7 +45,8 @@ Json EventJson(const ServerEvent& event) {
           {"text", event.text}};
 }
 
-/// Returns the events after number `read`, as server-sent events, and a note of lost events that `left_out_told` lacks.
+/// Returns the events after number `read` as server-sent events, with notes about lost events and about left-out events
+/// that `left_out_told` does not count yet. Updates both numbers.
 std::string EventStream::NextText(uint64_t& read, uint64_t& left_out_told) const {
   const EventFeed::Batch batch = feed_.After(read, kEventsAtOnce);
   std::string text;

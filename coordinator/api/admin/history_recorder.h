@@ -10,18 +10,18 @@
 
 namespace quire {
 
-/// Reads the server's numbers every History::kPeriod, so that a dashboard that is opened later shows the past. Used on
-/// the I/O thread only.
+/// Samples the server's metrics every History::kPeriod, so that a dashboard that is opened later shows the past. Used
+/// on the I/O thread only.
 class HistoryRecorder {
  public:
   /// `metrics` and `models` must outlive this object.
   HistoryRecorder(Metrics& metrics, ModelRoster& models);
 
-  /// Begins to read, on the thread of `io`, until `io` ends. This object must outlive the run of `io`. Callable from
+  /// Begins to sample, on the thread of `io`, until `io` ends. This object must outlive the run of `io`. Callable from
   /// any thread.
   void Start(boost::asio::io_context& io);
-  /// Answers GET /admin/history: the rows after the query's `since`, in milliseconds since 1970; all rows without
-  /// `since`.
+  /// Answers GET /admin/history with the samples that were taken after the query's `since` (milliseconds since 1970),
+  /// or with all samples when the query has no `since`.
   boost::asio::awaitable<HttpResponse> Page(const HttpRequest& request) const;
 
  private:

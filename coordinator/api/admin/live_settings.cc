@@ -18,8 +18,8 @@ namespace {
 
 constexpr const char* kKeyLimits = "server.key_limits";
 
-/// A setting that can change at run time, and a function that copies its value between topologies. A setting of models
-/// also has a function that copies it from one model to another.
+/// A setting that can change at run time, and a function that copies its value between topologies. A setting that each
+/// model has also has a function that copies its value from one model to another.
 struct LiveKey {
   const char* name;
   void (*copy)(const Topology& from, Topology& to);
@@ -33,7 +33,7 @@ void CopyTarget(const ModelSettings& from, ModelSettings& to) {
   to.scheduler.target_inter_token_ms = from.scheduler.target_inter_token_ms;
 }
 
-/// Copies a setting of models, for each model of the list.
+/// Copies a setting that each model has: the value for all models, and the value of each model in the list.
 template <auto copy_model>
 void CopyModels(const Topology& from, Topology& to) {
   copy_model(from, to);

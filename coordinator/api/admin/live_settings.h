@@ -9,14 +9,14 @@
 
 namespace quire {
 
-/// The settings of a running server: those of its start, and operators' changes, which last until the server ends. Used
-/// by the I/O thread only.
+/// The settings of a running server: the settings of its start, with operators' changes, which last until the server
+/// ends. Used by the I/O thread only.
 class LiveSettings {
  public:
   /// Passes the settings that are now in force to the parts of the server that use them.
   using Apply = std::function<void(const Topology&)>;
 
-  /// `started` holds the settings as the operator gave them. The limits that follow from them in this process
+  /// `started` holds the settings as the operator gave them. The limits that follow from the settings in this process
   /// (LimitsOfThisProcess) are computed here, now and after every change. Objects that `apply` uses must outlive this
   /// object.
   LiveSettings(Topology started, Apply apply);
@@ -26,20 +26,21 @@ class LiveSettings {
   /// Returns the keys of a topology file that can change at run time, sorted.
   static std::vector<std::string> Keys();
 
-  /// Changes settings, {"logs.level": "debug"}, with keys and values as in a topology file. The value null restores the
-  /// value of the start. In server.key_limits an entry replaces the limits of that API key, and null removes them;
-  /// other API keys keep theirs. If one change is refused, none is made. Returns the given keys. Throws Error or
-  /// ApiError that names the key and the remedy.
+  /// Changes settings. `changes` has keys and values of a topology file, such as {"logs.level": "debug"}. The value
+  /// null restores the value of the start. In server.key_limits an entry replaces the limits of that API key, and null
+  /// removes them; other API keys keep their limits. If one change is refused, no setting changes. Returns the given
+  /// keys. Throws Error or ApiError that names the key and the remedy.
   std::vector<std::string> Change(const Json& changes);
 
   /// Compares two readings of the operator's settings files, and applies the differences in keys that can change at run
   /// time. The new values replace earlier changes; a later null restores the new value. Returns the names of the
-  /// changed keys. Throws Error that names the key and the remedy; then nothing is changed.
+  /// changed keys. Throws Error that names the key and the remedy; then no setting changes.
   std::vector<std::string> Follow(const Topology& before, const Topology& now);
   static bool AreEqualButForLiveKeys(const Topology& one, const Topology& other);
 
  private:
-  /// Merges changes of key_limits: removes the named API keys from `next`, and returns the entries to read into it.
+  /// Removes the API keys that `limits` names from the key_limits of `next`, and returns the entries that the caller
+  /// must read into `next`.
   Json LayKeyLimits(const Json& limits, Topology& next) const;
   void TakeEffect(Topology next);
 

@@ -27,7 +27,7 @@ struct Order {
   std::string model, verb;
 };
 
-/// Reads /admin/models/NAME/VERB. A name may have slashes.
+/// Splits the path /admin/models/NAME/VERB. A name may have slashes.
 Order OrderOf(const HttpRequest& request) {
   const std::string_view rest = std::string_view(request.path).substr(kPath.size());
   const size_t slash = rest.rfind('/');

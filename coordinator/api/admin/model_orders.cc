@@ -35,7 +35,7 @@ asio::awaitable<void> AbortAll(ServedModel& model, const char* why) {
   }
 }
 
-/// Throws ApiError for a model whose workers are not there to sleep or wake.
+/// Throws ApiError 409 when the model has no workers. `verb` (sleep or wake) is the order that needs workers.
 void CheckHasWorkers(const ServedModel& model, const char* verb) {
   if (HasWorkers(model.phase())) return;
   throw ApiError(409, fmt::format("the model \"{}\" is {}; only a loaded model can {}", model.name(),

@@ -23,7 +23,7 @@ namespace {
 
 std::string NewPinName() { return fmt::format("{:016x}", GroupBlocks::NewTicket()); }
 
-/// Pins the prompt and returns the answer's text. Call it on the engine's thread.
+/// Pins the prompt's cached blocks for `seconds`, and returns the answer's JSON text. Call it on the engine's thread.
 std::string PinOn(Replica& replica, StoredPin prompt, double seconds) {
   Engine& engine = replica.engine();
   const double now = EngineLoop::Now();

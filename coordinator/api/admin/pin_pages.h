@@ -10,8 +10,8 @@
 
 namespace quire {
 
-/// The admin port's pages that pin prompts: their cached blocks stay cached for a while. With --kv-disk pins have names
-/// and outlive the server. Used by the I/O thread only.
+/// The admin port's endpoints that pin prompts. The cached blocks of a pinned prompt stay in the prefix cache until the
+/// pin expires. With --kv-disk pins have names and outlive the server. Used by the I/O thread only.
 class PinPages {
  public:
   /// `client_of_key`: the data port's Gate::ClientOf. The references must outlive this object.

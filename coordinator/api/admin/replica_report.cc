@@ -51,7 +51,8 @@ Json ClientsJson(const ReplicaSnapshot& replica) {
   return clients;
 }
 
-/// Returns the numbers of verified draft tokens by source, and of accepted ones by their position in the draft.
+/// Returns the numbers of verified draft tokens by source, and the numbers of accepted draft tokens by position in the
+/// draft.
 Json DraftsJson(const ReplicaSnapshot& replica) {
   Json methods = Json::object(), positions = Json::array();
   for (size_t i = 0; i < kDraftSources; ++i) {

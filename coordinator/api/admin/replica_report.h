@@ -9,7 +9,8 @@
 
 namespace quire {
 
-/// Takes a snapshot of a replica at one moment; the engine's thread only copies. Call it on the I/O thread.
+/// Takes a snapshot of a replica at one moment. The engine's thread only copies data. Call this function on the I/O
+/// thread.
 boost::asio::awaitable<ReplicaSnapshot> SnapshotOf(Replica& replica);
 
 // The functions below use snapshots alone and may run on any thread.

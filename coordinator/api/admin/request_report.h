@@ -46,8 +46,8 @@ struct RequestsView {
   std::vector<RequestView> requests;
 };
 
-/// Lists running requests, the first to be served first, then each client's waiting requests, in the order in which the
-/// queue serves clients. Call it on the engine's thread. Only listed requests are copied.
+/// Lists the running requests in the order in which the scheduler serves them, then each client's waiting requests, in
+/// the order in which the queue serves the clients. Copies only the listed requests. Call it on the engine's thread.
 RequestsView TakeRequests(const Engine& engine, int replica, const ReplicaHold& hold, const RequestFilter& filter,
                           double now);
 

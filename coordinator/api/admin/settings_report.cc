@@ -83,7 +83,7 @@ Json LoraJson(const Topology::Lora& lora) {
           {"lora_memory_bytes", lora.memory_bytes}};
 }
 
-/// Returns how the workers compute, and the share of each worker.
+/// Returns the settings of the workers' computation, and each worker's share of the model.
 Json WorkersJson(const AssignMessage& workers) {
   const ComputeSettings& compute = workers.compute;
   return {{"backend", NameOf(compute.backend)},
@@ -100,7 +100,7 @@ Json WorkersJson(const AssignMessage& workers) {
           {"threads_per_worker", workers.threads}};
 }
 
-/// Returns the settings of speculation; null when it is off.
+/// Returns the settings of speculative decoding; null when speculative decoding is off.
 Json SpeculationJson(const Topology::Speculation& speculation, const DraftOptions& drafts) {
   if (drafts.num_tokens == 0) return nullptr;
   return {{"method", NameOf(speculation.method)},

@@ -11,9 +11,9 @@
 
 namespace quire {
 
-/// vLLM's endpoints /sleep, /wake_up and /is_sleeping. The query's `model` names a model; without it all models are
-/// meant. The admin port has them; the data port has them for clients with an admin token (Gate::LeaveToOperators).
-/// Used by the I/O thread only.
+/// vLLM's endpoints /sleep, /wake_up and /is_sleeping. The query's `model` names a model; a request without `model` is
+/// about all models. The admin port has these endpoints. The data port has the same endpoints for clients with an admin
+/// token (Gate::LeaveToOperators). Used by the I/O thread only.
 class SleepPages {
  public:
   /// The references must outlive this object.

@@ -21,7 +21,8 @@ class BatchPages {
   std::vector<Routes<DataHandler>::Route> MakeRoutes();
 
  private:
-  /// Runs `work` on the disk's thread and answers with its result, a JSON text. `changes`: calls `changed` afterwards.
+  /// Runs `work` on the disk's thread and answers with its result, a JSON text. `changes`: true if changed_ must be
+  /// called afterwards.
   boost::asio::awaitable<void> Answer(HttpRequest& request, HttpResponder& responder, std::function<std::string()> work,
                                       bool changes);
   boost::asio::awaitable<void> Create(HttpRequest& request, HttpResponder& responder);

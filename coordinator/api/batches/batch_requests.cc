@@ -9,7 +9,8 @@
 #include "coordinator/api/batches/store_names.h"
 #include "coordinator/batches/batch_line.h"
 
-// g++ 12 miscompiles some co_await expressions. The coroutines here avoid them (coordinator/http/connection.cc).
+// g++ 12 miscompiles some co_await expressions, so the coroutines here avoid such expressions
+// (coordinator/http/connection.cc).
 
 namespace quire {
 
@@ -46,7 +47,7 @@ asio::awaitable<void> BatchRunner::RunLine(ActivePtr batch, LinePlace place) {
   if (timer_ != nullptr) timer_->cancel();
 }
 
-/// Asks the data port for a request's answer, and records the result. False when the request has no result yet.
+/// Asks the data port for a request's answer, and records the result. Returns false when the request has no result yet.
 asio::awaitable<bool> BatchRunner::TryLine(ActivePtr batch, const LinePlace& place) {
   struct Asked {
     std::string custom_id, body;
@@ -74,7 +75,7 @@ asio::awaitable<bool> BatchRunner::TryLine(ActivePtr batch, const LinePlace& pla
   co_return true;
 }
 
-/// Gives a request to the data port, as if the request had come by a connection, and returns the answer.
+/// Gives a request to the data port, as if the request had come over a connection, and returns the answer.
 asio::awaitable<HttpResponse> BatchRunner::Ask(ActivePtr batch, std::string body, std::string request_id,
                                                 std::shared_ptr<SpilledAnswer> spilled) {
   LineResponder responder([spilled](std::string text) { return spilled->Take(std::move(text)); });

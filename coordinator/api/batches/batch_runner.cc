@@ -11,7 +11,8 @@
 #include "coordinator/api/batches/active_batch.h"
 #include "coordinator/api/batches/on_disk.h"
 
-// g++ 12 miscompiles some co_await expressions. The coroutines here avoid them (coordinator/http/connection.cc).
+// g++ 12 miscompiles some co_await expressions, so the coroutines here avoid such expressions
+// (coordinator/http/connection.cc).
 
 namespace quire {
 
@@ -27,8 +28,8 @@ constexpr size_t kExpiredAtOnce = 500;   // expired requests that one job of the
 
 }  // namespace
 
-/// Makes a timer and gives it to the runner, so that Wake can end a wait. Lives in the coroutine that waits, so that
-/// the timer is destroyed before its io_context.
+/// Makes a timer and gives it to the runner, so that Wake can end a wait. The object lives in the coroutine that waits,
+/// so that the timer is destroyed before its io_context.
 class BatchRunner::OpenTimer {
  public:
   explicit OpenTimer(BatchRunner& runner) : runner_(runner), timer_(runner.io_) { runner_.timer_ = &timer_; }
@@ -111,7 +112,7 @@ asio::awaitable<void> BatchRunner::Read(ActivePtr batch) {
   }
   std::optional<bool> over;
   if (scan && whole && *whole) {
-    // The disk's thread also frees the scan's memory, because there may be much of it.
+    // A scan may hold much memory, so the disk's thread also frees the scan.
     std::function<bool()> end = [this, batch, scan = std::exchange(*scan, nullptr)]() mutable {
       const bool is_over = IsOver(store_.Validated(batch->id, *scan).status);
       if (!is_over) batch->pending = std::move(scan->pending());
@@ -139,7 +140,7 @@ asio::awaitable<void> BatchRunner::Read(ActivePtr batch) {
   Wake();
 }
 
-/// Ends batches that were cancelled, that have expired, or whose requests all have results.
+/// Ends cancelled batches, expired batches, and batches whose requests all have results.
 void BatchRunner::StopWhatIsOver() {
   const std::list<ActivePtr> all = active_;
   for (const ActivePtr& batch : all) {
@@ -157,7 +158,7 @@ void BatchRunner::StopWhatIsOver() {
   }
 }
 
-/// Returns the number of batches' requests that may run now.
+/// Returns the number of requests of batches that may run at the same time now.
 int BatchRunner::Allowed() const {
   if (port_->draining()) return 0;
   return port_->num_pending_of_others() > 0 ? 1 : concurrency_;

@@ -19,11 +19,11 @@ namespace quire {
 
 class SpilledAnswer;
 
-/// Runs the requests of batches like other requests of their clients, but without a connection. One batch of each
-/// client runs at a time, the oldest first; clients' batches take turns. Batches whose window has ended take turns of
-/// their own, as do cancelled batches. The memory that a batch's requests take counts as its client's. Other requests
-/// go first (HttpRequest::background): while there are any, only one request of a batch runs at a time. All methods run
-/// on the I/O thread; the store is used on the disk's thread.
+/// Runs the requests of batches like other requests of their clients, but without a connection. Only the oldest batch
+/// of each client runs at a time; the batches of different clients take turns. Batches whose window has ended, and
+/// cancelled batches, do not wait for batches that run. A batch's requests use its client's share of memory. Other
+/// requests go first (HttpRequest::background): while other requests wait or run, only one request of a batch runs at a
+/// time. All methods run on the I/O thread; the store is used on the disk's thread.
 class BatchRunner {
  public:
   /// At most `concurrency` requests run at the same time. Calls `may_run` before every request, to learn whether the
@@ -43,8 +43,9 @@ class BatchRunner {
  private:
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::seconds kAfterFailure{5};  // pause after the disk failed
-  /// Why a batch is worked on. kRun: its requests run, until its window ends. kExpire: its window ended before it was
-  /// worked on. kCancel: it was cancelled before, so its input is not read.
+  /// The purpose for which the runner works on a batch. kRun: to run the batch's requests until its window ends.
+  /// kExpire: to end a batch whose window ended before the work began. kCancel: to end a batch that was cancelled
+  /// before the work began; its input is not read.
   enum class Turn { kRun, kExpire, kCancel };
   struct Active;    // a batch that is worked on
   class OpenTimer;  // the timer that Wake cancels

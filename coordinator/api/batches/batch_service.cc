@@ -6,7 +6,8 @@
 
 #include "coordinator/api/batches/on_disk.h"
 
-// g++ 12 miscompiles some co_await expressions. The coroutines here avoid them (coordinator/http/connection.cc).
+// g++ 12 miscompiles some co_await expressions, so the coroutines here avoid such expressions
+// (coordinator/http/connection.cc).
 
 namespace quire {
 
@@ -30,7 +31,7 @@ std::vector<Routes<DataHandler>::Route> RefusingRoutes() {
   return routes;
 }
 
-/// The data port, as a BatchRunner uses it.
+/// The data port in the form in which a BatchRunner uses it.
 class LinesOnDataPort : public LinePort {
  public:
   explicit LinesOnDataPort(DataPort& port) : port_(port) {}

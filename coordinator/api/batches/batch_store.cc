@@ -44,7 +44,7 @@ BatchStore::BatchStore(const std::string& path, const StoreLimits& limits, std::
 }
 
 /// Cleans up after a server that was killed: removes contents without a record, unless the record was set aside, and
-/// completes results that were about to become files. Then counts the directory's bytes.
+/// finishes batches whose results were becoming files. Then counts the directory's bytes.
 void BatchStore::EndHalves(const std::set<std::string>& set_aside) {
   for (auto& [id, batch] : batches_) {
     if (batch.status == BatchStatus::kFinalizing) Publish(batch);

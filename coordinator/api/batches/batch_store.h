@@ -48,11 +48,11 @@ class BatchStore {
   std::string ReadLine(const std::string& id, const LinePlace& place);  // a line of the input file
   /// Begins a file for the text of results that are not whole yet. The draft must not outlive the store.
   std::shared_ptr<FileDraft> BeginSpill(const std::string& client);
-  /// Records a result, a line without its end. Returns once it is on the disk; when this throws, nothing was recorded.
+  /// Records the result of a request (`well`: success) on the disk. When this throws, nothing was recorded.
   void Record(const std::string& id, bool well, const ResultLine& line);
-  /// Records that `most` of these requests were not executed, and removes them from `places`; all, when room ends.
+  /// Records that up to `most` requests were not executed, and removes them from `places`; all, when space ends.
   void RecordExpired(const std::string& id, std::deque<LinePlace>& places, size_t most);
-  /// Ends a batch without running requests. Results become files; an error counts the expired requests without one.
+  /// Ends a batch without running requests. Results become files. An error counts expired requests without a line.
   void Finish(const std::string& id, BatchStatus ends_as);
   /// Fails a batch whose input cannot be read from the disk. Results recorded so far become files.
   void Abandon(const std::string& id, const std::string& reason);

@@ -23,7 +23,7 @@ InputScan::Bounds BoundsOf(const StoreLimits& limits) {
   return {.line_bytes = limits.line_bytes, .requests = limits.requests};
 }
 
-/// Leaves out the last faults of a batch whose record would be longer with them. One fault stays in any case.
+/// Leaves out a batch's last faults until its record has at most `record_bytes` bytes. One fault stays in any case.
 void CutFaultsTo(int64_t record_bytes, BatchRecord& batch) {
   while (batch.faults.size() > 1 && std::cmp_greater(TextOf(batch).size(), record_bytes))
     batch.faults.resize(batch.faults.size() / 2);
@@ -61,8 +61,9 @@ BatchRecord BatchStore::CreateBatch(const std::string& client, const BatchTerms&
   return batch;
 }
 
-/// When the store has StoreLimits::batches batches, deletes the oldest ended batch of the client that has the most
-/// batches.
+/// Makes space for one more batch of the client. If the client has its share of StoreLimits::batches, deletes the
+/// client's oldest ended batch. Otherwise, if the store is full, deletes the oldest ended batch of the client with the
+/// most batches.
 void BatchStore::MakeRoomForBatch(const std::string& client) {
   std::map<std::string, int64_t> counts;
   for (const auto& [id, batch] : batches_) ++counts[batch.client];
@@ -136,7 +137,7 @@ BatchViews BatchStore::Views(const BatchFilter& filter) const {
                       (filter.status.empty() || NameOf(batch.status) == filter.status);
     if (fits) matching.push_back(&batch);
   }
-  // In the order of the list, ended batches follow all other batches, the latest first.
+  // In the list, ended batches follow all other batches, and the latest ended batch comes first.
   const auto place = [](const BatchRecord* batch) {
     return IsOver(batch->status) ? std::pair(true, -batch->order) : std::pair(false, batch->order);
   };

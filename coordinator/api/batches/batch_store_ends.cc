@@ -80,7 +80,7 @@ void BatchStore::Finish(const std::string& id, BatchStatus ends_as) {
   Count();
 }
 
-/// Makes files of a batch's results. After an interruption at any point it can be called again.
+/// Makes files of a batch's results. After an interruption at any point this function can be called again.
 void BatchStore::Publish(BatchRecord& batch) {
   PublishOne(batch, OutputOf(batch), batch.output_file_id, "_output.jsonl");
   PublishOne(batch, ErrorsOf(batch), batch.error_file_id, "_error.jsonl");

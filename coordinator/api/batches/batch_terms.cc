@@ -33,7 +33,8 @@ std::string Required(const JsonFields& fields, const char* name) {
   return *text;
 }
 
-/// Returns the seconds of a text such as "24h".
+/// Returns the seconds of a text such as "24h". Throws ApiError for another text, and for times outside of the allowed
+/// range.
 int64_t SecondsOf(const std::string& window) {
   constexpr size_t kLongest = 8;  // "2592000s"
   int64_t count = 0;

@@ -33,16 +33,17 @@ void BatchRunner::Update(const std::vector<UnfinishedBatch>& unfinished) {
   }
 }
 
-/// True when no other batch of the client is worked on for this purpose, and the client's requests may run. A cancelled
-/// batch holds nothing, so several cancelled batches of a client may be worked on.
+/// True when the work on a batch may begin. For each client, at most one batch runs and at most one expired batch is
+/// being ended at a time. A batch runs only while its client's requests may run. A cancelled batch holds nothing, so
+/// several cancelled batches of a client may be ended at a time.
 bool BatchRunner::MayBegin(const UnfinishedBatch& batch, Turn turn) const {
   if (turn == Turn::kCancel) return true;
   const auto is_own = [&](const ActivePtr& active) { return active->turn == turn && active->client == batch.client; };
   return std::ranges::none_of(active_, is_own) && (turn == Turn::kExpire || MayGo(batch.client));
 }
 
-/// Begins the work on a batch. False when its client has no memory for it. An expired batch that never fits ends
-/// without being read.
+/// Begins the work on a batch. Returns false when its client has no memory for the work. An expired batch that never
+/// fits ends without being read.
 bool BatchRunner::Begin(const UnfinishedBatch& batch, Turn turn) {
   const auto active = std::make_shared<Active>();
   active->id = batch.id;

@@ -17,7 +17,8 @@ class CustomIds {
   /// The most bytes that one custom_id takes: a node of the table, and its part of the array of buckets.
   static constexpr int64_t kBytesOfOne = 72;
 
-  /// What is known of a request's custom_id.
+  /// What Add found: a new custom_id; the custom_id of a request with a recorded result; or one that the input file has
+  /// twice.
   enum class Found { kNew, kRecorded, kTwice };
 
   /// Adds the custom_id of a request that has a result.

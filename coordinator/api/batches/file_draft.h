@@ -14,8 +14,8 @@ class StoreUsage;
 /// A file that a client is sending. The destructor removes the file unless Keep was called.
 class FileDraft {
  public:
-  /// most: the most bytes of the file. Its bytes count as the client's in `usage` while the draft lives, and after Keep
-  /// until the file is deleted. The references must outlive this object.
+  /// most: the most bytes of the file. The file's bytes count as the client's in `usage` while the draft lives, and
+  /// after Keep until the file is deleted. The references must outlive this object.
   FileDraft(const StoreDirectory& directory, std::string client, std::string id, int64_t most, StoreUsage& usage);
   ~FileDraft();
   FileDraft(const FileDraft&) = delete;

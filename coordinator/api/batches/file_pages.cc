@@ -8,7 +8,8 @@
 #include "coordinator/api/batches/upload_form.h"
 #include "coordinator/api/requests/query_fields.h"
 
-// g++ 12 miscompiles some co_await expressions. The coroutines here avoid them (coordinator/http/connection.cc).
+// g++ 12 miscompiles some co_await expressions, so the coroutines here avoid such expressions
+// (coordinator/http/connection.cc).
 
 namespace quire {
 

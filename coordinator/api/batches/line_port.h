@@ -7,7 +7,8 @@
 
 namespace quire {
 
-/// What a BatchRunner asks of the port that answers the requests of batches. Used by the I/O thread only.
+/// The functions that a BatchRunner needs of the port that answers the requests of batches. Used by the I/O thread
+/// only.
 class LinePort {
  public:
   LinePort() = default;
@@ -15,7 +16,8 @@ class LinePort {
   LinePort(const LinePort&) = delete;
   LinePort& operator=(const LinePort&) = delete;
 
-  /// Refuses a request by its head alone, or charges its body; nullopt: Handle may answer it.
+  /// Returns the refusal of a request, by its head alone. Returns nullopt after charging the memory for the request's
+  /// body; then Handle may answer the request.
   virtual std::optional<HttpResponse> Admit(HttpRequest& head) = 0;
   virtual boost::asio::awaitable<void> Handle(HttpRequest& request, HttpResponder& responder) = 0;
   /// Returns the number of choices that wait or run, without the choices of batches.

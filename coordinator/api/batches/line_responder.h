@@ -13,7 +13,7 @@ namespace quire {
 class LineResponder : public HttpResponder {
  public:
   static constexpr size_t kHeldBytes = 256 << 10;  // a shorter answer stays in memory as a whole
-  /// Takes the next part of a long answer's text. False: the disk failed.
+  /// Takes the next part of a long answer's text. Returns false when the disk failed.
   using Spill = std::function<boost::asio::awaitable<bool>(std::string text)>;
 
   explicit LineResponder(Spill spill) : spill_(std::move(spill)) {}

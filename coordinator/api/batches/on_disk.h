@@ -16,8 +16,8 @@
 
 namespace quire {
 
-/// Throws `error` if it is an ApiError. Otherwise logs it and throws ApiError 500 without its text, which may name
-/// files.
+/// Throws `error` if it is an ApiError. Otherwise logs the error and throws ApiError 500 without the error's text,
+/// which may name files of the server.
 [[noreturn]] inline void RethrowForClient(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
@@ -55,8 +55,8 @@ boost::asio::awaitable<T> OnDisk(WorkPool& disk, std::string share, std::functio
   co_return std::move(*outcome.value);
 }
 
-/// Runs work on the disk's thread that no client waits for. Returns nullopt when the work failed; the log then has the
-/// error.
+/// Runs `work`, for which no client waits, on the disk's thread. Returns nullopt when the work failed; the log then has
+/// the error.
 template <class T>
 boost::asio::awaitable<std::optional<T>> TryOnDisk(WorkPool& disk, std::string share, std::function<T()> work) {
   try {

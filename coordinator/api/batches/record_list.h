@@ -23,8 +23,8 @@ std::string PageOfRecords(const std::vector<Record>& records, const PageQuery& q
   return ListPage(records, query, "nothing is kept that has", [](const Record& record) { return Listed(record); });
 }
 
-/// Sends JSON text. Until it is sent, its bytes count as memory of the request. Throws ApiError 429 when the memory for
-/// requests is full.
+/// Sends JSON text. The text's bytes count as memory of the request until the text is sent. Throws ApiError 429 when
+/// the memory for requests is full.
 inline boost::asio::awaitable<void> SendCharged(HttpRequest& request, HttpResponder& responder, std::string text) {
   if (request.memory.Resize(static_cast<int64_t>(text.size())) != ByteBudget::Verdict::kTaken)
     throw ApiError(429, "the server's memory for requests is taken; try again later");

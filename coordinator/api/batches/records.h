@@ -63,7 +63,7 @@ struct BatchRecord {
   static BatchRecord FromJson(const Json& json);
 };
 
-/// What a BatchRunner must know of a batch that is not over.
+/// The data that a BatchRunner needs about a batch that is not over.
 struct UnfinishedBatch {
   std::string id, client, endpoint;
   BatchStatus status = BatchStatus::kValidating;

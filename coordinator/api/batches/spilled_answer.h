@@ -11,8 +11,8 @@
 
 namespace quire {
 
-/// The text of a batch's long answer, on the disk. The destructor has the disk's thread remove the text. The references
-/// must outlive this object.
+/// The text of a long answer to a batch's request, on the disk. The destructor has the disk's thread remove the text.
+/// The references must outlive this object.
 class SpilledAnswer : public std::enable_shared_from_this<SpilledAnswer> {
  public:
   SpilledAnswer(BatchStore& store, WorkPool& disk, std::string client)
@@ -23,7 +23,8 @@ class SpilledAnswer : public std::enable_shared_from_this<SpilledAnswer> {
   SpilledAnswer(const SpilledAnswer&) = delete;
   SpilledAnswer& operator=(const SpilledAnswer&) = delete;
 
-  /// Appends text, without its line ends. False when the disk failed; the log has the error. Call it on the I/O thread.
+  /// Appends text, without its line ends. Returns false when the disk failed; the log has the error. Call it on the I/O
+  /// thread.
   boost::asio::awaitable<bool> Take(std::string text) {
     std::function<bool()> append = [self = shared_from_this(), text = std::move(text)]() mutable {
       if (self->draft_ == nullptr) self->draft_ = self->store_.BeginSpill(self->client_);

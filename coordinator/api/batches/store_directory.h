@@ -30,8 +30,8 @@ class StoreDirectory {
   Descriptor Create(const std::string& name) const;
   std::string ReadWhole(const std::string& name, size_t max_bytes) const;
 
-  /// Replaces a file's content in one step: readers, also after a loss of power, see all of the old content or all of
-  /// the new.
+  /// Replaces a file's content in one step: readers see all of the old content or all of the new content, also after a
+  /// loss of power.
   void WriteWhole(const std::string& name, std::string_view content) const;
   /// Renames a file whose content is on the disk. Returns once the new name is on the disk, too.
   void Rename(const std::string& from, const std::string& to) const;
@@ -62,8 +62,8 @@ void SyncContent(int descriptor, const std::string& what);
 int64_t CutAtLastLine(int descriptor, const std::string& what);
 /// Cuts a file to its first `bytes` bytes. Ignores a failure; the next reader of the file will find the rest.
 void CutTo(int descriptor, int64_t bytes);
-/// Reads `count` bytes from `offset` on. Returns fewer at the end of the file only. Throws Error with `what` and the
-/// system's reason.
+/// Reads `count` bytes from `offset` on. Returns fewer bytes only at the end of the file. Throws Error with `what` and
+/// the system's reason.
 std::string ReadAt(int descriptor, off_t offset, size_t count, const std::string& what);
 
 }  // namespace quire

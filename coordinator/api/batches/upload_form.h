@@ -22,7 +22,7 @@ class UploadForm {
   /// Checks at the body's end that the form is complete. Throws when a part is missing.
   void End() const;
 
-  /// Returns the values of the other parts, by name.
+  /// Returns the values of the form's parts other than the file, by name.
   const std::map<std::string, std::string>& fields() const { return fields_; }
   /// Returns the file's name without folders; empty: the file has no name.
   const std::string& filename() const { return filename_; }

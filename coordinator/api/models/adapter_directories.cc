@@ -38,7 +38,8 @@ FoundAdapter AdapterDirectories::Open(const std::string& path, const ModelFiles&
   std::error_code error;
   const fs::path real = fs::canonical(path, error);
   const bool allowed = !error && std::ranges::any_of(dirs_, [&](const fs::path& dir) { return IsWithin(real, dir); });
-  // The refusal of a path outside is the same whether the path exists or not, so clients cannot probe for files.
+  // A path outside of the directories is refused in the same way whether it exists or not, so clients cannot probe for
+  // files.
   if (!allowed)
     Fail("{}: no directory within {} (--lora-dir), links followed", path.substr(0, 1000), fmt::join(lora_.dirs, ", "));
   const AdapterFiles adapter = AdapterFiles::Open(real.string(), base, static_cast<size_t>(lora_.memory_bytes));

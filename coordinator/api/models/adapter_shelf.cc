@@ -18,8 +18,8 @@ namespace {
 
 double InMebibytes(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
-/// Returns the number that is tried first for an adapter with this fingerprint, so that equal contents mostly get the
-/// same number and their cached blocks are found again.
+/// Returns the adapter number that is tried first for contents with this fingerprint. Equal contents thus mostly get
+/// the same number, so that KV blocks that were cached with these contents are found again.
 int NumberOf(const std::string& fingerprint) {
   constexpr uint64_t kNumbers = (uint64_t{1} << 30);
   const uint64_t hash = std::hash<std::string>()(fingerprint);
@@ -150,7 +150,7 @@ void AdapterShelf::State::Drop(int number, uint64_t ticket) {
     replicas->at(r).PostAdapter([ticket](AdapterGate& gate) { gate.Unload(ticket); });
 }
 
-/// Stops serving an adapter that the ranks which replace lost ones cannot read.
+/// Stops serving an adapter because the ranks that replace lost ranks cannot read the adapter.
 void AdapterShelf::State::Lost(int number, const std::string& problem) {
   std::vector<std::shared_ptr<const ServedAdapter>> gone;  // destroyed after the mutex is unlocked
   const std::lock_guard lock(mutex);
@@ -217,8 +217,8 @@ void AdapterShelf::State::CheckRoom(const std::string& name, const FoundAdapter&
                                     InMebibytes(found.bytes), InMebibytes(lora.memory_bytes), InMebibytes(bytes)));
 }
 
-/// Lets requests find the adapter by its name. Returns the adapter that had the name before; the caller must destroy it
-/// without the mutex.
+/// Lets requests find the adapter by its name. Returns the adapter that had the name before. The caller must destroy
+/// the returned adapter while it does not hold the mutex.
 std::shared_ptr<const ServedAdapter> AdapterShelf::State::Place(std::shared_ptr<const ServedAdapter> served) {
   auto& place = by_name[served->name];
   if (place == nullptr) order_of_names.push_back(served->name);
@@ -226,7 +226,7 @@ std::shared_ptr<const ServedAdapter> AdapterShelf::State::Place(std::shared_ptr<
 }
 
 /// True when the ranks already have equal contents, under another name or for requests that still run; `served` then
-/// uses those contents. Throws ApiError while they are being loaded.
+/// uses those contents. Throws ApiError while equal contents are being loaded.
 bool AdapterShelf::State::Shares(ServedAdapter& served) {
   for (const auto& [number, each] : contents) {
     if (each.order.fingerprint != served.contents) continue;

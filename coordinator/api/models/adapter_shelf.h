@@ -32,16 +32,16 @@ class AdapterShelf {
   /// Returns the adapter with this name; null when there is none.
   std::shared_ptr<const ServedAdapter> Find(const std::string& name) const;
   std::vector<std::string> Names() const;
-  /// Returns the adapters that were loaded while serving; and the bytes of all adapters that some rank may still hold.
+  /// Return the adapters that were loaded while serving, and the bytes of all adapters that some rank may still hold.
   std::vector<std::shared_ptr<const ServedAdapter>> Later() const;
   int64_t used_bytes() const;
 
   /// Opens an adapter in one of the allowed directories and reads the whole adapter. Throws Error when the path leads
   /// out of the directories, or the adapter does not fit the model.
   FoundAdapter Open(const std::string& path) const;
-  /// Loads the adapter on all ranks of all replicas. From then on requests find it by this name; running requests keep
-  /// an earlier adapter with this name. Calls `done` once, on any thread. `in_place`: the name may be in use already.
-  /// Throws ApiError where the name or the memory does not allow the load.
+  /// Loads the adapter on all ranks of all replicas. From then on requests find the adapter by this name; running
+  /// requests keep an earlier adapter with this name. Calls `done` once, on any thread. `in_place`: the name may be in
+  /// use already. Throws ApiError where the name or the memory does not allow the load.
   void Load(const std::string& name, const FoundAdapter& found, bool in_place, Done done);
   /// Removes the name, so that requests no longer find the adapter. The ranks drop the adapter when its last request
   /// has ended. Throws ApiError for an unknown name, and for an adapter that the settings list.

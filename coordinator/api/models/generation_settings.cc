@@ -39,7 +39,8 @@ const Setting kDraws[] = {
      [](SamplingDefaults& d, double value) { d.min_p = static_cast<float>(value); }},
 };
 
-/// Returns the value of a setting in the model's files; nullopt when it is not set. Throws Error if it is no number.
+/// Looks a setting up in the model's files and returns its value; nullopt when the setting is not set. Throws Error
+/// when the value is no number.
 using Look = std::function<std::optional<double>(const Setting&)>;
 
 [[noreturn]] void Refuse(const std::string& path, const char* key, const Setting& setting) {

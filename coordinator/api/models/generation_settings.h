@@ -19,7 +19,8 @@ constexpr SamplingDefaults kQuireSampling = {.temperature = 0.8f, .top_p = 0.95f
 
 /// Chooses the defaults as `settings` says. A model's files may set defaults in generation_config.json, or in the
 /// metadata `general.sampling.*` of GGUF. Files that set none of temperature, top_k, top_p and min_p leave Quire's own
-/// in force, but their repetition penalty still applies. Throws Error for a broken file or values out of range.
+/// defaults in force, but their repetition penalty still applies. Throws Error for a broken file or values out of
+/// range.
 ChosenSampling SamplingDefaultsOf(const ModelFiles& model, const Topology::Model& settings);
 
 /// Returns all sampling defaults as text, with their source.

@@ -5,8 +5,8 @@
 
 namespace quire {
 
-/// What a model's workers do. kUnloading: they are being ended and still hold memory. kFallingAsleep: they give memory
-/// back. kAsleep: they keep their weights, take no requests, and can be woken at once.
+/// What a model's workers do. kUnloading: the workers are being ended and still hold memory. kFallingAsleep: the
+/// workers give memory back. kAsleep: the workers keep the weights, take no requests, and can be woken at once.
 enum class LifePhase { kUnloaded, kLoading, kLoaded, kUnloading, kFallingAsleep, kAsleep };
 
 /// True when the model's workers run, and are neither being started nor being ended.

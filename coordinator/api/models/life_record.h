@@ -30,8 +30,9 @@ struct LifeRecord {
 std::string InWords(const LifeRecord& model);
 
 /// Chooses which models to unload, so that `missing` bytes become free. `held`: the bytes of each model, in the order
-/// in which they should go. Returns indices into `held`; none when all models together do not suffice. Models that are
-/// not needed after a later, larger model was chosen stay, the last of them first.
+/// in which models should be unloaded. Chooses models from the front of `held` until their bytes suffice. Then, from
+/// the last chosen model to the first, drops each model without which the other chosen models still suffice. Returns
+/// indices into `held`; none when all models together do not suffice.
 std::vector<size_t> FewestToFree(const std::vector<int64_t>& held, int64_t missing);
 
 }  // namespace quire

@@ -30,8 +30,8 @@ class ClientTurns {
   std::map<std::string, double> last_;
 };
 
-/// The clients of one model: which of them wait for it, which have used it since its workers started, and how long each
-/// wants the model kept. All times are seconds on one clock.
+/// The clients of one model: which clients wait for the model, which have used the model since its workers started, and
+/// how long each client wants the model kept. All times are seconds on one clock.
 class ModelClients {
  public:
   static constexpr size_t kMost = 256;  // most remembered clients; the one with the earliest end is forgotten first
@@ -41,15 +41,18 @@ class ModelClients {
   explicit ModelClients(double keep_alive = -1) : keep_alive_(keep_alive) {}
 
   void AddWish(const ModelClient& client, double now);
-  /// Removes one wait of the client for the model. Returns false when this client does not wait.
+  /// Removes one of the client's waiting requests for the model. Returns false when none of the client's requests
+  /// waits.
   bool RemoveWish(const ModelClient& client);
   int wishes() const { return static_cast<int>(wishes_.size()); }
-  /// True when a request waits that is no line of a batch.
+  /// True when at least one waiting request is not a line of a batch.
   bool HasWish() const { return lines_ < wishes(); }
-  /// Returns the start of the oldest wait. Lines of batches count only if nothing else waits. Infinity: nothing waits.
+  /// Returns the time at which the oldest waiting request began to wait. Lines of batches count only if no other
+  /// request waits. Infinity: no request waits.
   double WishedSince() const;
-  /// The waiting request that comes first, and the time when it may cause a load. A client that caused a load less than
-  /// `share` seconds before its request must wait for the rest of these seconds. Infinity: nothing waits.
+  /// The waiting request that comes first, and the time when it may cause a load. If the client caused a load less than
+  /// `share` seconds before the request, the request must wait for the rest of the `share` seconds. Infinity: no
+  /// request waits.
   struct Due {
     double seconds = std::numeric_limits<double>::infinity();
     std::string client;
@@ -66,7 +69,8 @@ class ModelClients {
   double End(double began) const;
   /// Returns the time of the last use other than by a line of a batch; minus infinity: there was none.
   double LastUse() const { return last_use_; }
-  /// True when a client that does not wait for `wished` has used the model, other than by lines of batches.
+  /// True when a client has used this model, other than by lines of batches, and that client has no request that waits
+  /// for the model of `wished`.
   bool UsedByOthersThan(const ModelClients& wished) const;
 
  private:

@@ -180,8 +180,8 @@ void ModelKeeper::Answer(std::list<Wait>::iterator wait, std::unique_ptr<Use> us
   enter(std::move(use), refusal);
 }
 
-/// Lets requests into open models, and refuses those that have waited too long. A call of `enter` may end other waits,
-/// so each search starts at the first wait again.
+/// Lets waiting requests use models that are open to requests (ModelLives::IsOpen), and refuses requests that have
+/// waited too long. A call of `enter` may end other waits, so each search starts at the first wait again.
 void ModelKeeper::LetIn(double now) {
   const auto is_open = [&](const Wait& wait) { return lives_.IsOpen(wait.model, now, wait.client.background); };
   const auto is_over = [&](const Wait& wait) { return is_open(wait) || now >= wait.deadline; };

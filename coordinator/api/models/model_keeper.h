@@ -16,8 +16,8 @@
 
 namespace quire {
 
-/// Loads and unloads models, puts them to sleep and wakes them, as ModelLives decides. Requests wait meanwhile. Used by
-/// the I/O thread only.
+/// Loads and unloads models, puts them to sleep and wakes them, as ModelLives decides. Requests wait while their model
+/// is not loaded. Used by the I/O thread only.
 class ModelKeeper {
  public:
   using Hooks = ModelHooks;
@@ -50,7 +50,7 @@ class ModelKeeper {
 
   /// Asks for a use of the model. If the model is loaded, or surely will not be loaded soon, calls `enter` before it
   /// returns, and returns 0. Otherwise calls `enter` later and returns the number of the wait, from 1 on.
-  /// `most_seconds`: this request may wait so long, if that is longer than usual.
+  /// `most_seconds`: the longest wait of this request in seconds, if that is longer than the usual limit.
   uint64_t Ask(ServedModel& model, Enter enter, const ModelClient& client = {}, double most_seconds = 0);
   void Forget(uint64_t wait);  // ends the wait without a call of its `enter`
   /// Sets the seconds for which this client wants the model loaded after its requests; negative: always.
@@ -58,7 +58,7 @@ class ModelKeeper {
   /// Unloads the model once its requests have ended, or cancels its start. Calls `done` once the model has no workers.
   void Unload(ServedModel& model, std::function<void()> done);
   void Close();  // refuses all waiting and later requests; called when the server ends
-  /// Puts the model to sleep once its requests have ended. Calls `done` once it sleeps, or has no workers.
+  /// Puts the model to sleep once its requests have ended. Calls `done` once the model sleeps, or has no workers.
   void Sleep(ServedModel& model, std::function<void()> done);
   /// Notes that the model has lost its workers for good. Refuses its requests, or prepares another start.
   void OnLost(size_t model, const std::string& reason);

@@ -134,8 +134,8 @@ std::vector<size_t> ModelLives::WishedFor(double now) const {
   return wished;
 }
 
-/// True when the model keeps its workers for now, although the model `wished` needs memory: it began to serve less than
-/// kTurn ago, or only batches wait for `wished`.
+/// True when the model keeps its workers although `wished` needs memory: other clients use it, and it began to serve
+/// less than kTurn ago; or only batches wait for `wished`, and others used it within kBatchRest.
 bool ModelLives::Stays(const Model& model, const Model& wished, double now) const {
   if (now < model.closed_until) return false;
   if (!wished.clients.HasWish())
@@ -169,15 +169,15 @@ bool ModelLives::MayClose(const Model& model, const Model& wished, double now) c
   return now >= wished.clients.WishedSince() + kPatience && now >= model.opened + kTurn;
 }
 
-/// Closes models in use, so that a request which has waited for long gets memory as soon as their requests have ended.
-/// Returns true while models are closed.
+/// Closes models in use to new requests, so that a request which has waited for long gets memory as soon as their
+/// running requests have ended. Returns true while models are closed.
 bool ModelLives::MakeWay(size_t wished, int64_t missing, double now) {
   std::vector<size_t> others;
   for (size_t i = 0; i < models_.size(); ++i) {
     const Model& model = models_[i];
     if (i != wished && MayGo(model.phase) && MayClose(model, models_[wished], now)) others.push_back(i);
   }
-  // Models that are closed already come first, then those without requests, then the one that served longest.
+  // Closed models and models without requests come before models in use; each group begins with the longest serving.
   std::ranges::stable_sort(others, {}, [&](size_t i) {
     const bool stays = now >= models_[i].closed_until && !models_[i].IsFree();
     return std::pair(stays, models_[i].opened);
@@ -206,7 +206,7 @@ void ModelLives::Unload(size_t model, Orders& orders) {
   orders.unload.push_back(model);
 }
 
-/// Unloads models, and puts models to sleep, whose time has come.
+/// Unloads, or puts to sleep, free models for which an operator ordered it or that no client wants kept.
 void ModelLives::Retire(double now, Orders& orders) {
   for (size_t i = 0; i < models_.size(); ++i) {
     Model& model = models_[i];
@@ -280,7 +280,7 @@ double ModelLives::NextTime(double now) const {
       next = std::min({next, model.closed_until, model.users > 0 ? pause : kNever});
     }
     if (!CanCome(model.phase) || model.clients.wishes() == 0) continue;
-    // While a request waits for a model, the times at which other models may be unloaded move.
+    // While a request waits, the times at which other models may be unloaded change. So Decide is called soon.
     const double patience = model.clients.WishedSince() + kPatience - now;
     next = std::min(next, now + std::clamp(std::max(PauseOf(i, now), patience), 0.05, 0.5));
   }

@@ -30,7 +30,7 @@ class ModelLives {
   /// `room`: the most bytes of all models that have workers at the same time.
   explicit ModelLives(int64_t room) : room_(room) {}
   /// Adds the next model. `bytes`: the memory of the model while it has workers. `keep_alive`: seconds without requests
-  /// after which it is unloaded; negative: never.
+  /// after which the model is unloaded; negative: never.
   void Add(std::string name, int64_t bytes, double keep_alive, bool loaded, double now);
 
   /// Notes that a request or an operator waits for the model. A later NoWish or BeginUse of the same waiter ends the
@@ -62,7 +62,8 @@ class ModelLives {
   bool IsOpen(size_t model, double now, bool background = false) const;
   /// Returns the seconds until the model may be started again after a failed start; 0: now.
   double PauseOf(size_t model, double now) const;
-  /// Returns the models to load and to unload now. Sets their phases to kLoading and kUnloading.
+  /// Returns the orders for the present moment: which models to load, unload, put to sleep, wake and pause. Sets the
+  /// phases of these models accordingly.
   Orders Decide(double now);
   /// Returns the time at which Decide may have new orders even if nothing happens before; infinity: never.
   double NextTime(double now) const;

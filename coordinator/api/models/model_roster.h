@@ -40,7 +40,7 @@ class ModelRoster {
   /// free memory.
   int64_t room() const { return room_; }
 
-  /// Returns the models' own names; and the settings of each model.
+  /// Return the models' own names, and the settings of each model.
   std::vector<std::string> Names() const;
   std::vector<Topology> Topologies() const;
   /// Returns the number of workers of all loaded models.

@@ -102,7 +102,7 @@ Found FromGguf(const GgufFile& gguf) {
   return found;
 }
 
-/// Returns the token of a word that is a single token; nullopt when the word has several tokens.
+/// Returns the token whose text is `word`; nullopt when `word` has several tokens.
 std::optional<TokenId> TokenOf(const Tokenizer& tokenizer, const char* word) {
   const std::vector<TokenId> tokens = tokenizer.EncodePrompt(word, false);
   return tokens.size() == 1 ? std::optional(tokens.front()) : std::nullopt;
@@ -133,7 +133,7 @@ void ReadPrompts(const ModelTree& tree, PoolingOptions& options) {
 /// Returns the bytes of all vectors of one step, if each of `rows` has `length` numbers.
 int64_t StepBytes(int64_t rows, int64_t length) { return rows * length * static_cast<int64_t>(sizeof(float)); }
 
-/// Sets the options for numbers of every token.
+/// Sets the options for answers with a vector or a weight for every token of a text.
 void SetTokens(const ModelSpec& spec, const Tokenizer& tokenizer, const Topology::Scheduler& scheduler,
                PoolingOptions& options) {
   const PooledHead& head = spec.pooled_head;
@@ -143,7 +143,9 @@ void SetTokens(const ModelSpec& spec, const Tokenizer& tokenizer, const Topology
   if (const std::vector<TokenId>& before = tokenizer.data().prefix; !before.empty()) options.opening = before.front();
   if (const std::vector<TokenId>& after = tokenizer.data().suffix; !after.empty()) options.closing = after.back();
   const int64_t longest = scheduler.max_model_len > 0 ? scheduler.max_model_len : spec.max_position;
-  // A step computes texts of so many tokens, and ends texts in slices: one of any length, or several of so many tokens.
+  // Texts longer than a step are computed in slices. A step returns the vectors of the texts that it computes whole, at
+  // most `step` tokens, and of sliced texts that it completes: one text of any length, or several of together `step`
+  // tokens.
   const int64_t step = scheduler.max_step_tokens > 0 ? scheduler.max_step_tokens : std::max(512, scheduler.max_running);
   if (!spec.bidirectional) {
     options.no_tokens = "only encoders do";

@@ -9,11 +9,11 @@ namespace quire {
 
 /// Returns the options by which prompts become vectors, scores and classes: from the settings `pooling` and `scoring`,
 /// or else from the model's files (modules.json of sentence-transformers, or pooling_type of a GGUF file). The vectors
-/// of one step must fit a frame, which bounds sequences and tokens. Throws Error for broken files and for settings that
-/// the model does not support.
+/// of one step must fit into one message of a worker, which bounds the sequences and tokens of a step. Throws Error for
+/// broken files and for settings that the model does not support.
 PoolingOptions PoolingOf(const ModelFiles& model, const Tokenizer& tokenizer, const Topology& topology);
 
-/// Return the values of the settings `pooling` and `scoring` that mean these options.
+/// Return the values of the settings `pooling` and `scoring` that select these options.
 PoolingMode ModeOf(Pooling pooling);
 ScoringMode ScoringOf(const PoolingOptions& options);
 

@@ -91,7 +91,8 @@ void ServedModel::DropStart() {
 void ServedModel::Retire() {
   phase_ = LifePhase::kUnloading;
   adapters_.End();
-  // Later starts must have as many blocks as the first one, because the limits of calls depend on the number.
+  // Later starts must have as many blocks as the first start, because the limits of calls depend on the number of
+  // blocks.
   if (kv_bytes_ == 0) topology_.cache.num_blocks = limits_.usable_blocks;
 }
 

@@ -41,13 +41,13 @@ class ServedModel {
   std::vector<std::string> Names() const;
   const AdapterShelf& adapters() const { return adapters_; }
   AdapterShelf& adapters() { return adapters_; }
-  /// Returns the most sequences that all replicas run together; and the most choices that may wait or run.
+  /// Return the most sequences that run on all replicas together, and the most choices that may wait or run.
   int max_running() const { return topology_.scheduler.max_running * topology_.parallel.replicas; }
   int max_pending() const { return topology_.scheduler.max_waiting + max_running(); }
 
   /// Sets the model's part of the host's memory; `kv` bytes of it are for KV blocks. Call it before the first start.
   void SetMemory(const ModelNeed& need, int64_t kv, const PlannedLimits& limits);
-  /// Return bytes of all ranks: weights; KV cache (0: a single model takes the free memory); all, with swap space.
+  /// Return the bytes on all ranks: of weights; of the KV cache (0: all free memory); of both with the swap space.
   int64_t weight_bytes() const { return need_.weights; }
   int64_t kv_bytes() const { return kv_bytes_; }
   int64_t bytes() const { return need_.With(kv_bytes_); }
@@ -59,14 +59,14 @@ class ServedModel {
   void FinishStart(std::function<void(const std::string&)> on_lost);
   void DropStart();
   void CancelStart(bool cancel = true) { cancel_ = cancel; }  // later starts fail, too, until CancelStart(false)
-  /// From now on Hold() returns null. EndWhenFree() is false while workers are held; another thread then calls `ended`.
+  /// Makes Hold() return null. EndWhenFree() returns false while workers are held; else a thread calls `ended`.
   void Retire();
   bool EndWhenFree(std::function<void()> ended);
   /// Puts a loaded model without requests to sleep (replica_rest.h). From now on Hold() returns null. Another thread
   /// calls `asleep` with the bytes that the workers still take. Then call NotePhase(kAsleep), and kLoaded after waking.
   void BeginSleep(std::function<void(int64_t bytes)> asleep);
   void NotePhase(LifePhase phase) { phase_ = phase; }
-  /// End, in this order: the engines' threads with their requests; the workers; everything else but the open model.
+  /// End, in this order, the engines' threads with their requests, the workers, and all else but the open model.
   void StopLoops();
   void StopWorkers(const std::string& reason);
   void End();

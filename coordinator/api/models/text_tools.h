@@ -14,8 +14,8 @@
 
 namespace quire {
 
-/// What a model needs to handle text: its tokenizer and, if it has a readable one, its chat template. The constructor
-/// throws Error for a tokenizer that does not fit the model.
+/// The tools with which a model handles text: its tokenizer and, if the model has a readable one, its chat template.
+/// The constructor throws Error for a tokenizer that does not fit the model.
 struct TextTools {
   TextTools(const ModelFiles& model, const Topology& topology);
 

@@ -30,7 +30,7 @@ class AnswerForm {
   virtual int64_t held_bytes() const { return 0; }
   /// Returns the bytes of the parts of the request that the answer repeats.
   virtual int64_t repeated_bytes() const { return 0; }
-  /// Returns the text that a quiet stream sends as a sign of life.
+  /// Returns the keep-alive text that a stream sends when no event has come for a while.
   virtual std::string Ping() const { return ": ping\n\n"; }
 };
 

@@ -78,7 +78,8 @@ int64_t HeldBytes(const PreparedCall& prepared, int max_tokens) {
     bytes += 2 * prepared.vector_bytes;
     if (prepared.pooling->row > 0) bytes += static_cast<int64_t>(prepared.prompt_tokens) * kRowBytes;
     for (const auto& prompt : prepared.pooling->prompts) bytes += static_cast<int64_t>(prompt.size() * sizeof(TokenId));
-    // The documents of the request and, if the answer repeats them, their JSON tree and its text.
+    // Counts the request's documents three times: as sent, and, for answers that repeat them, as a JSON tree and as its
+    // text.
     bytes += 3 * DocumentBytes(*prepared.pooling);
     return bytes + std::min(bytes, kSendBytes);
   }

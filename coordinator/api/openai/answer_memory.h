@@ -18,7 +18,7 @@ constexpr int64_t kSendBytes = 3 * int64_t{kPieceBytes};  // bytes of a piece, i
 constexpr const char* kTooLong = "the answer grew longer than the server's memory for requests allows now";
 
 /// Returns the estimated bytes of an answer's texts, and of the text that parsers usually hold. For a stream without
-/// beams, only texts count that its last events repeat. The real texts may be longer.
+/// beams, only the texts that the stream's last events repeat are counted. The real texts may be longer.
 int64_t TextBytes(const PreparedCall& prepared, int max_tokens);
 
 /// Returns the most bytes that a call may hold besides its texts: tokens in the engine, records of log-probabilities,
@@ -28,7 +28,7 @@ int64_t HeldBytes(const PreparedCall& prepared, int max_tokens);
 /// Returns how many of HeldBytes() are for texts that repeat the request and have not been sent yet.
 int64_t ReservedBytes(const PreparedCall& prepared);
 
-/// Returns the bytes of tools and grammar, which the call keeps until its answer is sent.
+/// Returns the bytes of the call's tools, grammar and predicted output, which the call keeps until its answer is sent.
 int64_t KeptBytes(const GenerateCall& call);
 
 /// Returns the bytes of the documents of a rerank request.

@@ -21,8 +21,8 @@ namespace asio = boost::asio;
 
 namespace {
 
-// After kQuiet without an event, a stream sends a note if workers are being replaced. After kQuietsToPing times kQuiet
-// without an event, the stream sends a sign of life.
+// After kQuiet without an event, a stream sends a note if its model is loading or its workers are being replaced. After
+// kQuietsToPing times kQuiet without an event, the stream sends a keep-alive text.
 constexpr auto kQuiet = std::chrono::seconds(2);
 constexpr int kQuietsToPing = 7;
 
@@ -37,8 +37,8 @@ void KeepBest(std::vector<AnswerChoice>& choices, const GenerateCall& call) {
   choices = std::move(best);
 }
 
-/// Makes one record per prompt with the data that the answer reports about it, and gives each choice its prompt's
-/// record. Returns no records when the answer reports nothing about prompts.
+/// Makes one record per prompt with the data that the answer reports about the prompt, and gives each choice its
+/// prompt's record. Returns no records when the answer reports nothing about prompts.
 std::vector<std::shared_ptr<AnswerPrompt>> PromptsOf(const GenerateCall& call, const std::vector<std::string>& echo,
                                                      const std::vector<std::vector<TokenId>>& ids,
                                                      std::vector<AnswerChoice>& choices) {
@@ -64,8 +64,8 @@ ApiError ErrorOf(const CallEvent& event) {
   return error;
 }
 
-/// Waits until the engine has accepted every request. The head "200" is sent only then, so that a refusal is an error
-/// answer and not a stream.
+/// Waits until the engine has accepted every request. The stream's head (status 200) is sent only after that, so that a
+/// refusal becomes an error answer and not a stream.
 asio::awaitable<void> AwaitAccepted(RunningCall& running, int num_requests, const HttpResponder& responder,
                                     CallTimer& timer) {
   for (int accepted = 0; accepted < num_requests && !responder.gone();) {
@@ -129,8 +129,8 @@ asio::awaitable<void> DataPort::AnswerWhole(RunningCall& running, Exchange& exch
   co_await SendWhole(std::move(choices), exchange);
 }
 
-/// Sends a whole answer. A long answer is sent piece by piece: each piece is made when the client has read the one
-/// before. Until the end the call is charged for its records' bytes, but its choices no longer count as pending.
+/// Sends a whole answer. A long answer is sent piece by piece: each piece is made when the client has read the previous
+/// piece. Until the end the call is charged for its records' bytes, but its choices no longer count as pending.
 asio::awaitable<void> DataPort::SendWhole(std::vector<AnswerChoice> choices, Exchange& exchange) {
   HttpResponder& responder = exchange.responder;
   int64_t held = RecordBytes(choices) + KeptBytes(exchange.call) + exchange.PromptBytes() + kSendBytes;

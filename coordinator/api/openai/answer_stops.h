@@ -28,8 +28,8 @@ class AnswerStops {
   /// Adds text of the choice and returns the text to send now. If may_stop is false, stop strings count as ordinary
   /// text. Do not call Push again after it has returned `stopped`.
   Output Push(const std::string& text, bool may_stop);
-  /// Ends a choice that no stop string has ended, and returns its last text. `cut`: the length limit ended it. Text
-  /// that was held back may still contain a stop string.
+  /// Ends a choice that no stop string has ended, and returns its last text. `cut`: the length limit ended the choice.
+  /// Text that was held back may still contain a stop string.
   Output Finish(bool cut);
 
  private:

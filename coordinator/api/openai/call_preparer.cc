@@ -32,7 +32,7 @@ RenderWatch WatchOf(TextGrowth& growth, const std::stop_token& stop) {
           .makes = [&growth](size_t bytes) { growth.Add(bytes); }};
 }
 
-/// Sets the size of the answer's vectors, and the terms that depend on the prompts' tokens.
+/// Sets the size of the answer's vectors, and the members of the terms that depend on the prompts' tokens.
 void SetVectors(const PoolingOptions& options, PreparedCall& prepared) {
   PoolingTerms& terms = *prepared.pooling;
   const int64_t numbers = terms.row > 0 ? static_cast<int64_t>(prepared.prompt_tokens) * terms.row
@@ -147,7 +147,8 @@ void CallPreparer::FindModel(GenerateCall& call) const {
       404, "the model \"" + call.model.substr(0, 100) + "\" is not served here; GET /v1/models lists what is", "model");
 }
 
-/// Refuses a text, before it is tokenised, that has too many tokens however it is tokenised.
+/// Throws ApiError for a text whose length alone proves that it has too many tokens. Called before the text is
+/// tokenised.
 void CallPreparer::CheckSize(std::string_view text, const char* field) const {
   if (!tokenizer_.SurelyExceeds(text, static_cast<size_t>(options_.request.max_model_len))) return;
   throw ContextLengthError(options_.request.max_model_len, fmt::format("a prompt of {} bytes has more", text.size()),
@@ -166,7 +167,7 @@ OrderedJson CallPreparer::EditContext(GenerateCall& call, const std::stop_token&
     TextGrowth growth = GrowthOf(edited.conversation, stop);
     fit_->FitConversation(edited, growth);
     const MarkedText text = chat_->Render(edited.conversation, WatchOf(growth, stop));
-    // The conversation may be longer than the context, because the edits shorten it. The body's size bounds the work.
+    // Before its edits a conversation may be longer than the context, so only the body's size bounds the work.
     return static_cast<int64_t>(tokenizer_.Encode(text, {stop, SIZE_MAX}).size());
   };
   return ApplyContextEdits(call.context_edits, call.conversation.messages, count);
@@ -194,7 +195,7 @@ bool CallPreparer::Knows(const std::vector<TokenId>& tokens) const {
   return std::ranges::all_of(tokens, [&](TokenId token) { return token < options_.request.vocab_size; });
 }
 
-/// Refuses tokens without an embedding: a tokenizer may have some, mostly for images.
+/// Throws ApiError for tokens without an embedding. A tokenizer may have such tokens, mostly for images.
 void CallPreparer::RefuseUnknown(const std::vector<TokenId>& prompt, const char* field) const {
   if (Knows(prompt)) return;
   const TokenId token = *std::ranges::max_element(prompt);
@@ -204,8 +205,8 @@ void CallPreparer::RefuseUnknown(const std::vector<TokenId>& prompt, const char*
                  field);
 }
 
-/// Finds the tokens of bad words as vLLM does: of the word alone, and of the word after a space if its first token then
-/// differs. All words share one text's time limit.
+/// Finds the tokens of bad words as vLLM does: of the word alone, and of the word after a space if the first token then
+/// differs. All words together get the time limit of one text.
 void CallPreparer::FindBadWords(GenerateCall& call, const std::stop_token& stop) const {
   auto& words = call.sampling.bad_words;
   size_t tokens = 0, bytes = 0;
@@ -229,7 +230,7 @@ void CallPreparer::FindBadWords(GenerateCall& call, const std::stop_token& stop)
   call.bad_words.clear();
 }
 
-/// Makes tokens of the client's `prediction`, at most as many as an answer may have. The body's size bounds the work.
+/// Turns the client's `prediction` into tokens, at most as many as an answer may have. The body's size bounds the work.
 /// Text of the prediction never becomes a control token.
 void CallPreparer::EncodePrediction(GenerateCall& call, const std::stop_token& stop) const {
   if (call.prediction.empty()) return;

@@ -41,7 +41,7 @@ struct ChatPrompt {
 };
 
 /// Turns the body of a generating request into tokens. The preparer does all work whose cost grows with the request,
-/// except the compilation of its grammar (GrammarTrials). Thread-safe, because it uses only its arguments.
+/// except the compilation of its grammar (GrammarTrials). Thread-safe, because no method changes the object.
 class CallPreparer {
  public:
   struct Options {

@@ -24,7 +24,8 @@ size_t BytesOfPrompts(const GenerateCall& call) {
 
 constexpr size_t kMostEchoBytes = 16 << 20;  // texts of all prompts of a call, in an answer that echoes them
 
-/// Throws ApiError for prompts whose texts are longer than an answer may echo. Few ids may stand for long texts.
+/// Throws ApiError for prompts whose texts are longer than an answer may echo. A few token ids may stand for long
+/// texts.
 void CheckEcho(const std::vector<std::vector<TokenId>>& prompts, const Tokenizer& tokenizer) {
   size_t bytes = 0;
   for (const auto& prompt : prompts) {

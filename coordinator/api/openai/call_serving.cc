@@ -18,7 +18,7 @@ namespace asio = boost::asio;
 namespace {
 
 /// Cancels a running call when its client leaves or stops reading, and charges events that wait for a slow client.
-/// Declare it after the running call and the memory, so that it is destroyed before them.
+/// Declare a GoneHook after the running call and the memory, so that it is destroyed before them.
 class GoneHook {
  public:
   GoneHook(HttpResponder& responder, RunningCall& running, ByteBudget::Lease& memory)
@@ -62,7 +62,7 @@ std::string NewName(Dialect dialect) {
   return fmt::format("{}{:016x}", kPrefixes[static_cast<size_t>(dialect)], RandomSeed());
 }
 
-/// Returns the form of the answer; null for OpenAI's chat and completions.
+/// Returns the form of the answer to a Messages or Responses call; null for other dialects.
 std::unique_ptr<AnswerForm> FormOf(Dialect dialect, PreparedCall& prepared, int max_tokens, const std::string& name,
                                    const std::string& model, ResponseStore& store) {
   const ToolFormat calls = prepared.call.shape.format.tools;

@@ -9,25 +9,26 @@
 
 namespace quire {
 
-/// Parses the text of one chat choice while it arrives, and keeps only the parts that the client asked for. Independent
-/// of the endpoint's format.
+/// Parses the text of one chat choice while it arrives, and keeps only the parts that the client asked for. Does not
+/// depend on the endpoint's format.
 class ChatChoice {
  public:
   /// include_reasoning: thoughts are returned as well.
   ChatChoice(const AnswerShape& shape, bool include_reasoning);
 
-  /// Returns the parts of the new text. Leaves out every call after the first if the request allows only one. Keeps
-  /// content beyond the choice's first `most_words` bytes, and all parts after it, until a later call of OnText.
+  /// Returns the parts of the new text. Leaves out every call after the first if the request allows only one. Content
+  /// beyond the choice's first `most_words` bytes, and all parts after that content, wait for a later call of OnText.
   AnswerParts OnText(std::string_view text, size_t most_words = SIZE_MAX);
   /// Returns the last parts. `cut`: the length limit ended the answer. Drops content that still waits, and all parts
-  /// after it.
+  /// after that content.
   AnswerParts OnEnd(bool cut);
 
   /// True when a part of a tool call was returned.
   bool called() const { return called_; }
   /// True when the latest text contained thoughts.
   bool was_thinking() const { return was_thinking_; }
-  /// Returns the bytes of text that are held back, because their kind is not known yet or content must wait.
+  /// Returns the bytes of text that this object holds back, because the kind of the text is not known yet or content
+  /// must wait.
   size_t held_bytes() const;
 
  private:

@@ -24,7 +24,7 @@ bool HasCalls(const OrderedJson& messages) {
   return std::ranges::any_of(messages, [](const OrderedJson& message) { return message.contains("tool_calls"); });
 }
 
-/// Returns what the parsers need of the tools until the answer's end: their names, and their schemas only for formats
+/// Returns the parts of the tools that parsers need until the answer's end: the names, and the schemas only for formats
 /// that write values without types.
 ToolUse WhatParsersRead(const ToolUse& use, ToolFormat format) {
   const bool typed = HasBareValues(format);

@@ -18,8 +18,8 @@ class ChatFit {
 
   /// Changes the conversation before it is rendered. Throws ApiError for parts that this template would not read, so
   /// that nothing is ignored silently. If the template shows no tools and the format writes calls as JSON, or if the
-  /// format is the generic one, the tools are described in the system message, and earlier calls and their results
-  /// become content. Counts the texts that it makes in `growth`, which may throw.
+  /// format is kGeneric, the system message describes the tools, and earlier calls and their results become content.
+  /// Counts the made texts in `growth`, which may throw.
   void FitConversation(GenerateCall& call, TextGrowth& growth) const;
 
   /// Sets the answer's shape and grammar from the rendered prompt. Throws ApiError for a constraint that cannot be

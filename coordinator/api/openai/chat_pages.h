@@ -9,8 +9,8 @@
 namespace quire {
 
 /// Answers endpoints that show the prompt of a chat request without generating. The cost grows with the body and with
-/// the template's output. Thread-safe. Methods throw ApiError or Error for bad requests, and Stopped when the token
-/// asks to stop.
+/// the template's output. Thread-safe. Methods throw ApiError or Error for bad requests, and Stopped when `stop` asks
+/// for it.
 class ChatPages {
  public:
   /// The preparer must outlive this object.

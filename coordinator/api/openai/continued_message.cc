@@ -21,8 +21,8 @@ std::string_view WithoutSpaces(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kSpaces) + 1 - begin);
 }
 
-/// Returns the smallest number that never follows kMark in the text. A client may write many marks, so the text is
-/// searched only once.
+/// Returns the smallest number that never follows kMark in the text. A client may write many marks with numbers, so the
+/// text is searched only once, for all numbers.
 uint64_t FreeNumber(std::string_view text) {
   std::set<uint64_t> taken;
   for (size_t at = text.find(kMark); at != std::string_view::npos; at = text.find(kMark, at)) {

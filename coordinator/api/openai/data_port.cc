@@ -125,7 +125,7 @@ std::optional<HttpResponse> DataPort::Charge(ByteBudget::Lease& memory, const st
 }
 
 asio::awaitable<void> DataPort::Handle(HttpRequest& request, HttpResponder& responder) {
-  // A coroutine cannot await inside a catch block, so the error is sent after it.
+  // A coroutine cannot await inside a catch block, so the error is sent after the catch blocks.
   HttpResponse failure;
   if (IsOfMessages(request.path)) request.answer_headers.emplace_back("request-id", responder.record.id);
   try {
@@ -183,11 +183,11 @@ std::optional<HttpResponse> DataPort::RefuseForQuota(const std::string& client, 
   return refusal;
 }
 
-/// Parses and tokenises the body, on the pool unless it is short and cheap. Returns nullopt when the client has
-/// left meanwhile. These go to the pool: a chat, because the body does not bound the cost of its template; text
-/// that the tokenizer splits with a model's own patterns; and a body that may have a grammar, of which a few bytes
-/// can take a second. A body of /v1/responses may continue a stored answer, so the longest stored answer counts to
-/// its size.
+/// Parses and tokenises the body, on the pool unless it is short and cheap. Returns nullopt when the client left
+/// meanwhile. The following bodies go to the pool: a chat, because the body's size does not bound the cost of the
+/// template; text that the tokenizer splits with a model's own patterns; and a body that may have a grammar, because a
+/// few bytes of grammar can take a second. A body of /v1/responses may continue a stored answer, so its size includes
+/// the longest stored conversation of the client.
 asio::awaitable<std::optional<PreparedCall>> DataPort::Prepare(const ModelDesk& desk, HttpRequest& request,
                                                                HttpResponder& responder, Dialect dialect) {
   const size_t size = request.body.size();

@@ -38,7 +38,8 @@ class DataPort {
   /// Create this object after ModelRoster::Start. The references must outlive this object.
   DataPort(Options options, ModelRoster& models, Metrics& metrics, Means means);
 
-  /// Refuses a request by its head alone, unless the body could change that. Charges the declared length of the body.
+  /// Returns the refusal of a request whose head alone shows that the server cannot serve the request now; otherwise
+  /// nullopt. Charges the memory for requests with the declared length of the body.
   std::optional<HttpResponse> Admit(HttpRequest& head);
   boost::asio::awaitable<void> Handle(HttpRequest& request, HttpResponder& responder);
   std::string_view RouteOf(std::string_view path) const { return routes_.PatternOf(path); }
@@ -89,10 +90,11 @@ class DataPort {
   std::optional<HttpResponse> RefuseForLoad(ModelDesk& desk, const std::string& client, int choices_to_come);
   /// True when some model may take one more choice of the client.
   bool HasRoom(const std::string& client) const;
-  /// Returns a refusal when the API key's limits forbid this many further pending choices, or further tokens; otherwise
-  /// nullopt.
+  /// Returns a refusal when the limits of the client's API key forbid `choices` more pending choices, or further
+  /// tokens; otherwise nullopt.
   std::optional<HttpResponse> RefuseForQuota(const std::string& client, int choices);
-  /// Charges the client for the tokens of a body that generates nothing, or returns the refusal.
+  /// Charges the client's quota for the tokens of a body that generates nothing. Returns the refusal when the quota is
+  /// used up, otherwise nullopt.
   std::optional<HttpResponse> TakeTokens(const std::string& client, size_t body_bytes);
   /// Changes the bytes that `memory` holds to `bytes`, or returns the refusal.
   std::optional<HttpResponse> Charge(ByteBudget::Lease& memory, const std::string& client, int64_t bytes);

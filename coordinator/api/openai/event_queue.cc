@@ -13,8 +13,8 @@ namespace {
 
 constexpr size_t kSpelledToken = 40;  // bytes of a token and its log-probability in the answer's text
 
-/// Returns the bytes that an event counts in the queue. Events of prompts count 0: prompts are charged before the call
-/// begins, and their events come faster than any client reads.
+/// Returns the bytes that an event counts in the queue. An event of a prompt counts 0: prompts are charged before the
+/// call begins, and their events come faster than any client reads.
 size_t BytesOf(const CallEvent& event) {
   if (event.of_prompt) return 0;
   size_t bytes = sizeof(event) + event.text.size() + event.error.size();

@@ -17,7 +17,7 @@ struct DataPort::Exchange {
   /// Returns a server-sent event.
   static std::string EventText(const Json& json) { return "data: " + DumpJson(json) + "\n\n"; }
   /// Returns the event of one chunk. If the client asked for usage, the chunk has "usage": null; with continuous_usage
-  /// it has the current usage.
+  /// the chunk has the current usage.
   std::string ChunkText(Json chunk) const {
     if (call.include_usage) chunk["usage"] = call.continuous_usage ? usage.ToJson() : Json();
     return EventText(chunk);
@@ -27,11 +27,13 @@ struct DataPort::Exchange {
   std::string EchoOf(size_t choice) const {
     return echo.empty() ? "" : echo[choice / static_cast<size_t>(call.num_delivered())];
   }
-  /// Raises the charge to `bytes` if the answer's texts have outgrown it. Returns false when there is no memory left.
+  /// Makes the charge for the answer's texts cover `bytes` bytes. A charge that is too small grows by `bytes`, so that
+  /// it grows seldom. Returns false when there is no memory left.
   bool HoldText(int64_t bytes);
-  /// Sets the charge for texts that are made but not sent to `bytes`, or to kept_bytes if that is more.
+  /// Sets to `bytes`, or to kept_bytes if that is more, the charge for texts that are made and not sent yet.
   ByteBudget::Verdict HoldMade(size_t bytes);
-  /// Charges the texts of a stream that its end repeats or that parsers hold back.
+  /// Charges the memory for texts that the stream's last events will repeat, and for text that parsers hold back.
+  /// Returns false when there is no memory left.
   bool HoldEvent(const CallEvent& event);
   /// Parses an event's text for a chat choice, and counts tokens of thoughts.
   AnswerParts PartsOf(const CallEvent& event);

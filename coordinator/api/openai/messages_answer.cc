@@ -77,7 +77,7 @@ OrderedJson InputOf(const std::string& arguments) {
   return ParseExactJson(arguments);
 }
 
-/// Returns an event whose data repeats its name.
+/// Returns a server-sent event with the name that its data has as `type`.
 std::string Event(const OrderedJson& json) { return NamedEvent(json["type"], Dump(json)); }
 
 constexpr size_t kEventBytes = 4 << 10;  // an event without its texts

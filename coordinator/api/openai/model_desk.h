@@ -16,7 +16,7 @@
 
 namespace quire {
 
-/// All that the data port needs for the calls of one model.
+/// The objects with which the data port serves the calls of one model.
 struct ModelDesk {
   /// The references must outlive this object.
   ModelDesk(ServedModel& served, CallMetrics& call_metrics);
@@ -46,11 +46,11 @@ class ModelDesks {
   const ModelDesk& at(size_t model) const { return *desks_[model]; }
   /// Returns the ModelDesk of the first model, for requests that name no model.
   ModelDesk& first() { return at(0); }
-  /// Returns the desk of the model that the request's body names. A body that names no model, or that is no JSON, means
-  /// the first desk. Returns null when the client left meanwhile. Throws ApiError 404 for an unknown name.
+  /// Returns the ModelDesk of the model that the request's body names. A body that names no model, or that is no JSON,
+  /// gets the first ModelDesk. Returns null when the client left meanwhile. Throws ApiError 404 for an unknown name.
   boost::asio::awaitable<ModelDesk*> Find(const HttpRequest& request, HttpResponder& responder);
-  /// Returns the desk of the model with this name; an empty name means the first desk. Throws ApiError 404 for an
-  /// unknown name.
+  /// Returns the ModelDesk of the model with this name; the first ModelDesk for an empty name. Throws ApiError 404 for
+  /// an unknown name.
   ModelDesk& Named(const std::string& name);
 
   /// Return sums over all models: the choices that wait or run; the most choices that may wait or run; the most

@@ -122,7 +122,8 @@ HttpResponse PageApi::Models(const HttpRequest& request, const std::string& id) 
   return of_messages ? PageOfModels(models) : JsonResponse({{"object", "list"}, {"data", std::move(models)}});
 }
 
-/// Returns the tokenizer of the model that the query names (?model=), or of the first model.
+/// Answers with the special tokens and the chat template of the model that the query names (?model=), or of the first
+/// model.
 HttpResponse PageApi::TokenizerInfo(HttpRequest& request) {
   const std::string name = desks_.size() > 1 ? QueryFields(request.query, {"model"}).Text("model") : "";
   const TokenizerData& data = desks_.Named(name).model.text().tokenizer.data();

@@ -29,7 +29,7 @@ class PageApi {
   std::vector<Routes<DataHandler>::Route> MakeRoutes();
 
  private:
-  /// The way in which an endpoint turns a body into an answer's text, for the model of a ModelDesk.
+  /// The functions with which an endpoint turns a body into an answer's text, for the model of a ModelDesk.
   struct Page {
     std::function<int64_t(const ModelDesk& desk, size_t body_bytes)> bytes;  // most bytes held, body included
     std::function<std::string(const ModelDesk& desk, const std::string& body, const std::stop_token& stop)> make;

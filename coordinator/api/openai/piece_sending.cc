@@ -19,8 +19,8 @@ namespace {
 constexpr auto kUntilThereIsRoom = std::chrono::milliseconds(50);  // pause between two tries
 constexpr int kMostWaits = 200;                                    // most waits of AwaitRoom for memory: 10 s in all
 
-/// Makes the next piece on the pool. Returns nullopt when the client left meanwhile. While the pool is full the piece
-/// waits, because an answer that has begun cannot be refused.
+/// Makes the next piece on the pool. Returns nullopt when the client left meanwhile. While the pool is full, tries
+/// again, because an answer that has begun cannot be refused.
 asio::awaitable<std::optional<std::string>> NextPiece(std::shared_ptr<PiecewiseText> text, WorkPool& pool,
                                                       HttpResponder& responder, const std::string& share) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
@@ -68,7 +68,7 @@ asio::awaitable<void> DataPort::AwaitRoom(size_t bytes, Exchange& exchange) {
   }
 }
 
-/// Sends a part of a stream: a short text in one write, a long one piece by piece.
+/// Sends a part of a stream: a short text in one write, a long text piece by piece.
 asio::awaitable<void> DataPort::SendText(std::shared_ptr<PiecewiseText> text, Exchange& exchange) {
   if (text->estimated_bytes() > kSmallAnswerBytes) {
     co_await WritePieces(text, exchange);
@@ -78,8 +78,8 @@ asio::awaitable<void> DataPort::SendText(std::shared_ptr<PiecewiseText> text, Ex
   }
 }
 
-/// Sends the start of a stream, charged if it is large: prompts that are echoed or reported as ids appear once for
-/// every choice.
+/// Sends the start of a stream. A large start is charged: each choice repeats the prompts that are echoed or reported
+/// as ids.
 asio::awaitable<void> DataPort::SendOpenings(size_t choices, Exchange& exchange) {
   const GenerateCall& call = exchange.call;
   if (exchange.form) {

@@ -41,7 +41,7 @@ std::string Members(const Json& more) {
 
 std::string NumbersText(const std::vector<float>& numbers) { return fmt::format("[{}]", fmt::join(numbers, ",")); }
 
-/// Returns the entry of a prompt with one vector, for embeddings and /pooling.
+/// Returns the entry for a prompt with one vector, in answers of /v1/embeddings and /pooling.
 std::string VectorText(size_t index, const PoolingTerms& terms, std::vector<float> vector) {
   const bool pools = terms.kind == PoolingTerms::Kind::kPooling;
   if (terms.labels != nullptr) ScaleClasses(terms.class_scale, vector);
@@ -51,7 +51,8 @@ std::string VectorText(size_t index, const PoolingTerms& terms, std::vector<floa
                      index, pools ? "data" : "embedding", numbers);
 }
 
-/// Returns the entry of a prompt of /classify. Of equal numbers the first names the class.
+/// Returns the entry for a prompt in an answer of /classify. If several classes have the largest number, the first of
+/// them is the label.
 std::string ClassText(size_t index, const PoolingTerms& terms, std::vector<float> numbers) {
   const auto best = static_cast<size_t>(std::ranges::max_element(numbers) - numbers.begin());
   ScaleClasses(terms.class_scale, numbers);
@@ -59,7 +60,8 @@ std::string ClassText(size_t index, const PoolingTerms& terms, std::vector<float
                      DumpJson(terms.labels->at(best)), NumbersText(numbers), numbers.size());
 }
 
-/// The tokens of a prompt that an answer reports: all but the opening and the closing one.
+/// The range [begin, end) of a prompt's tokens that an answer reports. The range leaves out the tokens terms.opening
+/// and terms.closing at the prompt's ends.
 struct ReportedTokens {
   size_t begin, end;
 };
@@ -73,7 +75,7 @@ ReportedTokens ReportedOf(const PoolingTerms& terms, size_t index, size_t num_to
   return reported;
 }
 
-/// Returns the entry of a prompt with a weight of every token.
+/// Returns the entry for a prompt whose answer has a weight for every reported token.
 std::string WeightsText(size_t index, const PoolingTerms& terms, const std::vector<float>& weights) {
   const auto [begin, end] = ReportedOf(terms, index, weights.size());
   const std::span given = std::span(weights).subspan(begin, end - begin);
@@ -85,7 +87,8 @@ std::string WeightsText(size_t index, const PoolingTerms& terms, const std::vect
                      fmt::join(given, ","), ids);
 }
 
-/// Appends the entry of a prompt with a vector of every token: a part for each vector.
+/// Appends the entry for a prompt whose answer has a vector for every reported token. Each vector becomes a part of its
+/// own.
 void AddRows(size_t index, const std::shared_ptr<const PoolingTerms>& terms, std::vector<float> numbers,
              std::vector<PartedText::Part>& parts) {
   const auto row = static_cast<size_t>(terms->row);
@@ -106,7 +109,7 @@ void AddRows(size_t index, const std::shared_ptr<const PoolingTerms>& terms, std
   parts.push_back({[] { return std::string("]}"); }, kEnvelopeBytes});
 }
 
-/// Returns the answer of a call whose prompts have an entry each.
+/// Returns an answer whose list `data` has one entry for each prompt.
 std::shared_ptr<PiecewiseText> ListAnswer(const AnswerHead& head, PoolingTerms given,
                                           std::vector<std::vector<float>> vectors, const Usage& usage) {
   const auto terms = std::make_shared<const PoolingTerms>(std::move(given));

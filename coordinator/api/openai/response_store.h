@@ -35,8 +35,8 @@ class ResponseStore {
   };
   explicit ResponseStore(Limits limits) : limits_(limits) {}
 
-  /// Stores an answer. Returns false when it exceeds a limit and is not kept. When all clients' answers together exceed
-  /// the limits, the client with the most bytes loses its least recently used answers.
+  /// Stores an answer. Returns false when the answer exceeds a limit and is not stored. When all clients' answers
+  /// together exceed the limits, the client with the most bytes loses its least recently used answers.
   bool Put(const std::string& client, const std::string& id, StoredResponse response);
   /// Returns the stored answer; null when it is not kept.
   std::shared_ptr<const StoredResponse> Find(const std::string& client, const std::string& id);

@@ -89,7 +89,7 @@ struct ResponsesForm::Answer {
            kObjectBytes * items.size();
   }
 
-  /// Returns the whole answer. Stores it if the request asks for that. Moves members out of `terms`.
+  /// Returns the whole answer, and stores the answer if the request asks for that. Moves members out of `terms`.
   std::string Finish(const Usage& usage) {
     std::string response = Kept(usage);
     std::string().swap(terms.settings);

@@ -14,7 +14,8 @@ namespace quire {
 /// The answer in the form of OpenAI's Responses API: items of reasoning, message and function_call.
 class ResponsesForm : public AnswerForm {
  public:
-  /// Stores a whole answer with its conversation and its request's items. Returns false when they are too large.
+  /// Stores a whole answer with its conversation and its request's items. Returns false when the answer is too large to
+  /// be stored.
   using Keep = std::function<bool(StoredResponse)>;
   struct Head {
     std::string id, model;

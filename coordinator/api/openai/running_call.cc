@@ -18,7 +18,7 @@ namespace asio = boost::asio;
 namespace {
 
 /// Returns the salt of the call's cached blocks, which contains the fingerprint of its adapter. The adapter's number is
-/// not enough: after a restart it may belong to other contents, and blocks on disk would be mixed up.
+/// not enough: after a restart another adapter may have the number, and blocks on disk would be mixed up.
 std::string SaltOf(const GenerateCall& call) {
   std::string salt = CacheSalt(call.client, call.cache_salt);
   if (call.adapter != nullptr && !call.adapter->contents.empty())
@@ -65,7 +65,8 @@ std::unique_ptr<Request> MakeRequest(const CallContext& context, const GenerateC
   return request;
 }
 
-/// Passes requests that have left their engines to another engine, which continues their computation.
+/// Returns the Arrival with which requests that have left their engines enter other engines, which continue their
+/// computation.
 Arrival ComeBack(std::vector<RequestId> ids, std::vector<std::unique_ptr<Request>> requests,
                  const std::shared_ptr<EventQueue>& events) {
   const auto held = std::make_shared<std::vector<std::unique_ptr<Request>>>(std::move(requests));

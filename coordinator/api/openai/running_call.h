@@ -24,13 +24,13 @@ struct CallContext {
 };
 
 /// The requests of one call, from submission to the last event, on whichever replicas they run. The call waits until
-/// its model is loaded, and keeps it loaded. When other models need the memory, its requests leave the workers, and
-/// continue once the model is loaded again, without repeating a token. The destructor cancels the requests.
+/// its model is loaded, and then keeps the model loaded. When other models need the memory, the call's requests leave
+/// the workers, and continue once the model is loaded again, without repeating a token. The destructor cancels the
+/// requests.
 class RunningCall {
  public:
-  /// `context` and `call` must outlive this object.
   /// Submits the call's requests. `prompts` has the tokens of each prompt. `first_id` is the first of prompts.size()
-  /// unused ids. `name` is the answer's id.
+  /// unused ids. `name` is the answer's id. `context` and `call` must outlive this object.
   RunningCall(const CallContext& context, const GenerateCall& call, std::vector<std::vector<TokenId>> prompts,
               int max_tokens, RequestId first_id, const std::string& name, boost::asio::any_io_executor executor);
   ~RunningCall();

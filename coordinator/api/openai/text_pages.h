@@ -10,7 +10,7 @@
 namespace quire {
 
 /// Answers /tokenize and /detokenize: makes the answer's text from the body. The cost grows with the body. Thread-safe.
-/// Methods throw ApiError or Error for bad requests, and Stopped when the token asks to stop.
+/// Methods throw ApiError or Error for bad requests, and Stopped when `stop` asks for it.
 class TextPages {
  public:
   /// The tokenizer must outlive this object.

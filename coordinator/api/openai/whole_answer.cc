@@ -41,8 +41,8 @@ size_t WholeAnswer::estimated_bytes() const {
   return bytes;
 }
 
-/// Returns the most bytes of the next piece. The texts of a choice exist twice: in a JSON tree and in the tree's
-/// text.
+/// Returns the most bytes that making the next piece takes. The texts of a choice exist twice: in a JSON tree and in
+/// the tree's text.
 size_t WholeAnswer::most_bytes() const {
   if (choice_ == choices_.size()) return envelope_.size();
   const AnswerChoice& choice = choices_[choice_];

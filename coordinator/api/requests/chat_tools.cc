@@ -42,8 +42,8 @@ std::string NameIn(const Json& choice) {
   return name.is_string() ? name.get<std::string>() : "";
 }
 
-/// Reads a tool_choice {"type": "allowed_tools", "allowed_tools": {"mode": ..., "tools": [...]}}, and removes all tools
-/// that it does not list from `use`.
+/// Reads a tool_choice {"type": "allowed_tools", "allowed_tools": {"mode": ..., "tools": [...]}}, and removes from
+/// `use` all tools that the tool_choice does not list.
 ToolChoice AllowTools(const Json& choice, ToolUse& use) {
   constexpr const char* kField = "tool_choice";
   const Json allowed = choice.value("allowed_tools", choice);

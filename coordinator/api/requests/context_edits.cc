@@ -76,8 +76,8 @@ ContextEdit ReadClearToolUses(const JsonObject& json) {
   return edit;
 }
 
-/// Refuses an edit that asks for a summary, which this server cannot make. Accepts it if it would only apply to prompts
-/// longer than the context.
+/// Refuses an edit that asks for a summary, which this server cannot make. Accepts the edit if it would only apply to
+/// prompts longer than the context.
 void RefuseCompact(const JsonObject& json, int64_t max_model_len) {
   json.KnowOnly({"type", "instructions", "pause_after_compaction", "trigger"});
   constexpr int64_t kUsual = 150'000;
@@ -109,7 +109,7 @@ struct ToolUseAt {
   OrderedJson *result, *function;  // `function` is null when the call is missing
 };
 
-/// Finds the uses of tools in the order of the conversation, without those of excluded tools.
+/// Finds the uses of tools in the order of the conversation, without the uses of excluded tools.
 std::vector<ToolUseAt> ToolUsesOf(const ContextEdit& edit, OrderedJson& messages) {
   std::vector<ToolUseAt> uses;
   std::map<std::string, OrderedJson*> functions;  // id of the call -> its function object

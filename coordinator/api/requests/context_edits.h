@@ -33,8 +33,8 @@ struct ContextEdits {
 ContextEdits ReadContextEdits(const JsonObject& config, int64_t max_model_len);
 
 /// Applies the edits to messages in OpenAI's form. `count` returns the number of tokens of the prompt that given
-/// messages make; it is called only when an edit might change something. Returns the edits that were applied, in the
-/// API's form.
+/// messages make; `count` is called only when an edit might change something. Returns the edits that were applied, in
+/// the API's form.
 OrderedJson ApplyContextEdits(const ContextEdits& edits, OrderedJson& messages,
                               const std::function<int64_t(const OrderedJson& messages)>& count);
 

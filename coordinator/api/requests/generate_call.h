@@ -40,11 +40,11 @@ struct GenerateCall {
   bool framed = false;  // prompts are pairs of texts, framed as the model was trained (kBeforePair, kAfterPair)
   /// The second text of each prompt, for models that read pairs of texts together. Otherwise empty.
   std::vector<std::string> second_texts;
-  /// For each prompt, the first token of its second text (SamplingSpec::second_text); empty: 0 for all. Set by
-  /// tokenising.
+  /// For each prompt, the index of the first token of its second text (SamplingSpec::second_text); empty: 0 for all
+  /// prompts. Tokenising sets this member.
   std::vector<int> second_starts;
-  /// How many of a prompt's tokens are kept. -1: as many as fit; 0: all. Decoders keep a prompt's end; encoders keep
-  /// its beginning, with the special tokens around it.
+  /// How many of a prompt's tokens are kept. -1: as many as fit; 0: all. Decoders keep a prompt's end. Encoders keep a
+  /// prompt's beginning, with the special tokens around it.
   int truncate_prompt_tokens = 0;
 
   int n = 1;        // returned choices per prompt
@@ -86,12 +86,12 @@ struct GenerateCall {
 
   /// Returns the number of alternatives that workers report for each prompt token; -1: no log-probabilities at all.
   int num_scored_top() const { return std::max(num_prompt_logprobs, echo ? num_top_logprobs : -1); }
-  /// True when the client wants no generated text (max_tokens 0). One token is sampled all the same, and dropped.
+  /// True when the client wants no generated text (max_tokens 0). One token is still sampled, and dropped.
   bool only_prompt() const { return max_tokens == 0; }
   /// Returns the most tokens of an answer when the request has no max_tokens. The context may allow fewer.
   int default_max_tokens() const { return chat ? 1024 : 16; }
-  /// Returns the seconds by which a request counts as later than it arrived. A batch's request counts as far later, so
-  /// that the client's other requests run first, it uses the rest of a step, and its blocks are preempted first.
+  /// Returns the seconds added to the request's arrival time, by which the scheduler orders requests. A batch's request
+  /// gets a large value, so that the client's other requests run first and the batch's request is preempted first.
   double seconds_behind() const { return background ? 1e7 : 0; }
   /// Returns the number of choices that the engine delivers per prompt.
   int num_delivered() const { return beams ? n : best_of; }

@@ -24,7 +24,8 @@ int64_t BytesOf(const std::vector<InputItem>& items);
 /// added; an id made here ends with `made`.
 InputItem FullInputItem(const OrderedJson& item, const std::string& made);
 
-/// Reads `order`, `limit`, `after` and `include` of a query string. Throws ApiError 400 for anything else.
+/// Reads `order`, `limit`, `after` and `include` of a query string. Throws ApiError 400 for other names and for bad
+/// values.
 PageQuery ParseInputItemsQuery(std::string_view query);
 
 /// Returns a page of the items as OpenAI's list object. Throws ApiError 400 when no item has the id `after`.

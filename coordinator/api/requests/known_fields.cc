@@ -39,8 +39,8 @@ constexpr std::string_view kOfGenerating[] = {
 constexpr std::string_view kOfPooling[] = {"model",    "truncate_prompt_tokens", "add_special_tokens", "cache_salt",
                                            "priority", "deadline_seconds",       "keep_alive"};
 
-/// Fields that are ignored because they change no answer. The last fields are parameters of methods that have a field
-/// of their own, which is refused unless it is off.
+/// Fields that are ignored because they change no answer. The last fields, from mirostat_tau on, are parameters of
+/// sampling methods that another field switches on. A request that switches such a method on is refused.
 constexpr std::string_view kPassedOver[] = {"user",
                                             "store",
                                             "metadata",

@@ -30,8 +30,9 @@ class UnknownFields {
   /// ignored: true skips unknown fields, with one line in the log for each name; false refuses them.
   explicit UnknownFields(bool ignored) : ignored_(ignored) {}
 
-  /// Throws ApiError that names an unknown field and the remedy: use the field that has this meaning here, use the
-  /// known field with the most similar name, or leave the field out. null counts as absent.
+  /// Handles the fields of a body that requests of this kind do not have. Unless unknown fields are ignored, throws
+  /// ApiError that names such a field and the remedy: use the field that has this meaning here, use the known field
+  /// with the most similar name, or leave the field out. null counts as absent.
   void Check(const Json& body, FieldsOf kind) const;
 
  private:

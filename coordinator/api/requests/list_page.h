@@ -19,7 +19,7 @@ struct PageQuery {
 };
 
 /// Returns a page of a list in OpenAI's form, as JSON text. items: the oldest first; each has a member `id`. json_of:
-/// returns an item's JSON text. Throws ApiError 400 when no item has the id `after`; its text begins with `none`.
+/// returns an item's JSON text. Throws ApiError 400, whose message begins with `none`, when no item has the id `after`.
 template <class Item, class JsonOf>
 std::string ListPage(const std::vector<Item>& items, const PageQuery& query, const char* none, const JsonOf& json_of) {
   const size_t count = items.size();

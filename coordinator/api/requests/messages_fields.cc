@@ -10,8 +10,8 @@ namespace {
 
 // Fields of requests of the Messages API. docs/messages.md lists them for users.
 
-/// Fields that are ignored: this server has one model, one class of service and one location, sends no bills, never
-/// refuses an answer, and caches by itself.
+/// Fields that are ignored: this server has one class of service and one location, sends no bills, never refuses an
+/// answer (so fallback models have no use), and caches by itself.
 constexpr std::string_view kPassedOverHere[] = {
     "metadata",  "service_tier",          "cache_control",  "user_profile_id", "inference_geo",     "speed",
     "fallbacks", "fallback_credit_token", "billing_policy", "diagnostics",     "anthropic_version", "anthropic_beta"};

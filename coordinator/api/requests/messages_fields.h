@@ -5,7 +5,8 @@
 
 namespace quire {
 
-/// Returns the names of all fields that a body of /v1/messages may have, also if they are refused or ignored by name.
+/// Returns the names of all fields that a body of /v1/messages may have, including fields that are refused or ignored
+/// by name.
 std::vector<std::string_view> MessagesFieldNames();
 
 }  // namespace quire

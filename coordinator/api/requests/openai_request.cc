@@ -139,7 +139,7 @@ void ReadCommon(const RequestBody& body, const JsonFields& fields, const Request
   ReadGrammar(body, fields, call);
 }
 
-/// Reads `detokenize`. An answer without text must not have fields that search its text or add to it.
+/// Reads `detokenize`. A request for an answer without text must not have fields that search the text or add to it.
 void ReadDetokenize(const JsonFields& fields, GenerateCall& call) {
   call.detokenize = fields.Flag("detokenize", true);
   if (call.detokenize) return;
@@ -164,7 +164,8 @@ void ReadMaxTokens(const JsonFields& fields, const RequestLimits& limits, Genera
   }
 }
 
-/// Reads "keep_alive": a number of seconds, or a text with a unit. Negative: never.
+/// Reads "keep_alive", a number of seconds or a text with a unit, and returns seconds; negative: the model is never
+/// unloaded; nullopt: the request has no keep_alive.
 std::optional<double> ReadKeepAlive(const JsonFields& fields) {
   const Json* value = fields.Find("keep_alive");
   if (value == nullptr) return std::nullopt;

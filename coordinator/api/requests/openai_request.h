@@ -10,7 +10,8 @@
 
 namespace quire {
 
-/// The JSON of a request: parsed with sorted members, and on demand again with members in the text's order.
+/// The JSON of a request. The body is parsed once into members sorted by name, and on demand again into members in the
+/// text's order.
 class RequestBody {
  public:
   /// Throws Error for text that is not JSON or exceeds a bound. The text must outlive this object.
@@ -55,7 +56,8 @@ GenerateCall ParseChatRequest(const RequestBody& body, const RequestLimits& limi
 
 /// Reads model, priority, cache_salt, deadline_seconds, truncate_prompt_tokens and add_special_tokens.
 void ReadCallFields(const JsonFields& fields, GenerateCall& call);
-/// Reads a field with prompts: a text, token ids, or a list of these. truncated: prompts may exceed the context.
+/// Reads a field with prompts: a text, token ids, or a list of these. truncated: prompts may exceed the context because
+/// they will be truncated.
 std::vector<PromptInput> ReadPrompts(const char* name, const Json* prompt, const RequestLimits& limits, bool truncated);
 
 }  // namespace quire

@@ -15,7 +15,7 @@ constexpr size_t kMostQueryBytes = 4 << 20;   // bytes of a query, times its rep
 constexpr size_t kMostBeforeBytes = 4 << 20;  // bytes of a text before inputs, times their number
 constexpr const char* kInstruction = "Given a web search query, retrieve relevant passages that answer the query";
 
-/// Reads the fields that all requests of this file share into a call. The call draws one token per prompt, which is
+/// Reads the fields that all requests of this file share into a call. The call samples one token per prompt, which is
 /// dropped.
 GenerateCall PoolingCall(const RequestBody& body, const RequestLimits& limits, FieldsOf kind) {
   const JsonFields fields(body.fields());
@@ -65,7 +65,8 @@ void AddJoinedPairs(const std::vector<std::string>& queries, std::vector<std::st
   call.second_texts = std::move(documents);
 }
 
-/// Returns the beginnings of the first names of the model's prompts, which its files choose.
+/// Returns the names of the prompts in the model's files, for an error message. The files choose the names, so the list
+/// has a limited number of names and a limited length of each name.
 std::string NamesOfPrompts(const PoolingOptions& options) {
   constexpr size_t kMostNames = 20, kMostOfName = 64;
   std::string names;
@@ -77,8 +78,8 @@ std::string NamesOfPrompts(const PoolingOptions& options) {
   return names;
 }
 
-/// Returns the text that goes before the inputs: the text that `prompt_name` names; else the text for this
-/// `input_type`, if the model has one; else the model's default.
+/// Returns the text that goes before the inputs: the text that `prompt_name` names; without `prompt_name`, the text for
+/// the given `input_type`, if the model has one; without both fields, the model's default text.
 std::string PromptBefore(const JsonFields& fields, const PoolingOptions& options) {
   const auto text_of = [&](const std::string& name) {
     const auto found = options.prompts.find(name);
@@ -152,7 +153,7 @@ void PutPrompts(const JsonFields& fields, const PoolingOptions& options, Generat
   }
 }
 
-/// Reads the form in which vectors of `length` numbers are answered.
+/// Reads the fields that choose the form of the answer's vectors, which have `length` numbers.
 void ReadVectorForm(const JsonFields& fields, int length, const PoolingOptions& options, PoolingTerms& terms) {
   terms.normalize = fields.Flag("normalize", options.normalize);
   terms.dimensions = static_cast<int>(fields.Integer("dimensions", 1, length).value_or(0));
@@ -161,7 +162,8 @@ void ReadVectorForm(const JsonFields& fields, int length, const PoolingOptions& 
   terms.base64 = format == "base64";
 }
 
-/// Sets the terms of classes. use_activation (older: activation) = false asks for the model's plain numbers.
+/// Sets the members of `terms` that concern classes. use_activation (older: activation) = false asks for the model's
+/// logits in place of probabilities.
 void SetClasses(const JsonFields& fields, const PoolingOptions& options, GenerateCall& call, PoolingTerms& terms) {
   if (options.labels == nullptr) {
     throw ApiError(400,
@@ -174,7 +176,8 @@ void SetClasses(const JsonFields& fields, const PoolingOptions& options, Generat
   call.sampling.pooling = options.pooling;
 }
 
-/// Sets the terms of the numbers of every token: weights, or vectors.
+/// Sets the members of `terms` for answers with numbers for every token: weights if `weights` is true, otherwise
+/// vectors.
 void SetTokens(const JsonFields& fields, const PoolingOptions& options, bool weights, GenerateCall& call,
                PoolingTerms& terms) {
   if (!options.no_tokens.empty()) throw ApiError(400, "this server makes no vectors of tokens: " + options.no_tokens);

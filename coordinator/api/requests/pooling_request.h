@@ -10,14 +10,15 @@
 
 namespace quire {
 
-/// The function by which a classifier's numbers become probabilities.
+/// The function that turns a classifier's logits into probabilities.
 enum class ClassScale {
   kSoftmax,  // classes exclude each other
   kSigmoid,  // each class for itself
   kNone      // the numbers stay: a regression
 };
 
-/// A model's settings for embeddings, rankings, scores and classes, which are made by pooling the rows of a prompt.
+/// A model's settings for embeddings, rankings, scores and classes, which are made by pooling the hidden states of a
+/// prompt's tokens.
 struct PoolingOptions {
   Pooling pooling = Pooling::kNone;
   bool normalize = true;   // the default of a request's `normalize`
@@ -44,7 +45,7 @@ struct PoolingOptions {
   std::string default_prompt;                  // the name of the prompt for requests that name none; empty: none
 };
 
-/// How the pooled vectors of a call's prompts become an answer.
+/// The terms under which the pooled vectors of a call's prompts become an answer.
 struct PoolingTerms {
   enum class Kind { kEmbeddings, kRerank, kScore, kClasses, kPooling };
   Kind kind = Kind::kEmbeddings;

@@ -10,7 +10,7 @@ namespace quire {
 /// Returns the names of all fields that a body of /v1/responses may have, even if only some values are accepted.
 std::vector<std::string_view> ResponsesFieldNames();
 
-/// True for a field that is read, copied to the chat request, or ignored whatever its value is.
+/// True for a field that this server reads, copies to the chat request, or ignores whatever the field's value is.
 bool IsReadByResponses(std::string_view name);
 
 /// True when a field for which IsReadByResponses() is false has a value that changes nothing here.

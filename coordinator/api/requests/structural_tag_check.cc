@@ -48,9 +48,9 @@ struct Member {
 
 constexpr Member Optional(std::string_view name, Form form) { return {name, form, false}; }
 
-// The kinds of formats and their members. token_dispatch is not among them, because xgrammar 0.2.8 crashes on it inside
-// a repeat. Neither are the budgets of any_text and any_tokens (max_tokens, max_chars), with which every token mask
-// would visit the whole vocabulary.
+// The supported kinds of formats and their members. The kind token_dispatch is not supported, because xgrammar 0.2.8
+// crashes on it inside a repeat. The budgets of any_text and any_tokens (max_tokens, max_chars) are not supported,
+// because every token mask would then visit the whole vocabulary.
 const std::map<std::string_view, std::vector<Member>> kKinds = {
     {"const_string", {{"value", Form::kText}}},
     {"json_schema",

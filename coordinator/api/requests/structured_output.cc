@@ -56,7 +56,7 @@ GrammarSource ChoiceGrammar(const OrderedJson& choices, const std::string& field
   return {GrammarSource::kEbnf, rule};
 }
 
-/// Parses JSON that is a text inside a body, within the bounds of bodies.
+/// Parses JSON that a body has as a text value, within the bounds of bodies.
 OrderedJson ParseText(const OrderedJson& value, const std::string& field) {
   const std::string text = Text(value, field);
   try {

@@ -9,7 +9,8 @@
 
 namespace quire {
 
-/// The form that a request wants its answer's text to have, and the field that says so; empty: none.
+/// The form that a request wants its answer's text to have, and the request's field that asks for the form; empty: no
+/// field asks for a form.
 struct StructuredOutput {
   GrammarSource grammar;
   std::string field;
@@ -19,9 +20,9 @@ struct StructuredOutput {
 /// Throws ApiError for bad values, for schemas that cannot be enforced as promised, and for more than one such field.
 StructuredOutput ReadStructuredOutput(const OrderedJson& body);
 
-/// True when a body may have a field that ReadStructuredOutput reads; it only searches the body's bytes. Never false
-/// for a body with such a field: if the field's name is written with escapes, the body has a backslash, which also
-/// gives true.
+/// True when a body may have a field that ReadStructuredOutput reads. The function only searches the body's bytes. The
+/// result is never false for a body with such a field: if the field's name is written with escapes, the body has a
+/// backslash, which also gives true.
 bool MayAskForForm(std::string_view body);
 
 /// Returns the grammar of a schema, and logs keywords that the promise does not enforce. Throws ApiError, which names

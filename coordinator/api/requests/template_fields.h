@@ -6,7 +6,7 @@
 
 namespace quire {
 
-/// Reads chat_template_kwargs, enable_thinking, reasoning_effort and documents: what a template gets besides messages
+/// Reads chat_template_kwargs, enable_thinking, reasoning_effort and documents, which a template gets besides messages
 /// and tools. Throws ApiError for bad values.
 void ReadTemplateFields(const RequestBody& body, const JsonFields& fields, Conversation& conversation);
 

@@ -18,13 +18,16 @@ class TextGrowth {
   static constexpr size_t kMostTimes = 8;
   static constexpr size_t kBeside = 1 << 20;
 
-  /// `field`: the request's field that holds the text, for the error. `bytes`: the size of what the client sent.
+  /// `field`: the request's field that holds the text, for the error. `bytes`: the size of the text that the client
+  /// sent.
   TextGrowth(std::string field, size_t bytes, std::stop_token stop = {});
 
   /// Counts a text of `bytes` bytes. Call it before the text is made. Throws ApiError 400 when all texts together
-  /// exceed kMostTimes the client's bytes plus kBeside bytes. Throws Error when the token asks to stop.
+  /// exceed kMostTimes the client's bytes plus kBeside bytes. Throws Error when a stop was requested on the
+  /// constructor's `stop`.
   void Add(size_t bytes);
-  /// Raises the bound by `bytes` bytes of text that the client did not send, such as a stored answer that it names.
+  /// Raises the bound by `bytes` bytes of text that the client did not send, such as a stored answer that the request
+  /// names.
   void Allow(size_t bytes) { left_ += kMostTimes * bytes; }
 
  private:

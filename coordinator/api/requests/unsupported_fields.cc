@@ -155,7 +155,8 @@ const std::vector<Unsupported> kOfChat = {
     {"thinking_token_budget", {}, kUseChat},
 };
 
-/// A name of a backend may have options after a colon, as in "xgrammar:no-fallback".
+/// Returns the value without options, if it names a backend: such a name may have options after a colon, as in
+/// "xgrammar:no-fallback".
 Json WithoutOptions(std::string_view name, const Json& value) {
   if (name != "guided_decoding_backend" || !value.is_string()) return value;
   const auto& text = value.get_ref<const std::string&>();

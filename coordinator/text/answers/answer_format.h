@@ -23,8 +23,7 @@ enum class ToolFormat {
   kQwen3Coder,   // <tool_call><function=name><parameter=key>value</parameter></function></tool_call>
   kNemotron,     // Nemotron Nano 2 and Llama Nemotron: <TOOLCALL>[{"name": ..., "arguments": ...}]</TOOLCALL>
   kKimiK2,  // <|tool_call_begin|>functions.name:0<|tool_call_argument_begin|>{...}<|tool_call_end|>, all in a section
-  kMiniMaxM2,    // <minimax:tool_call><invoke name="f"><parameter
-                 // name="key">value</parameter></invoke></minimax:tool_call>
+  kMiniMaxM2,    // in <minimax:tool_call>: <invoke name="f"><parameter name="key">value</parameter></invoke>
   kDeepSeekV32,  // kMiniMaxM2 with ｜DSML｜ in the tags, between <｜DSML｜function_calls> tags
   kLfm2,         // <|tool_call_start|>[name(key=value), ...]<|tool_call_end|>
   kOlmo3,        // <function_calls>, a line name(key=value) for each call, </function_calls>

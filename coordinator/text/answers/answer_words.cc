@@ -76,7 +76,7 @@ std::string WordsBesideJsonCalls(const std::vector<std::string>& tools, std::vec
   const std::string no_object = kBlanksBefore + BesideWords(marks, blanks + unwanted, never);
   const std::string no_key = AllBut("\"" + blanks + unwanted);
   const std::string other_key = "\"" + BesideWords(Ended(kKeys, '"'), never, never);
-  // Not allowed, because an escape sequence could spell a tool's name in another way.
+  // Excludes the backslash, because an escape sequence could spell a tool's name in another way.
   const std::string no_escape = "\\" + unwanted;
   const std::string other_tool = "\"name\": \"" + BesideWords(Ended(tools, '"'), no_escape, no_escape);
   return no_object + "|" + kBlanksBefore + "\\{(?:" + kBlanksInside + "(?:" + no_key + "|" + other_key + ")|" +

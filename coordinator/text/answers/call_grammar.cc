@@ -71,7 +71,8 @@ OrderedJson Words(const AnswerShape& shape, const TagBuilder& build, const Gramm
   return harmony ? build.Row({{"<|channel|>final<|message|>", FormatOf(words)}}) : FormatOf(words);
 }
 
-/// Removes the marker from the front of a format that Calls() has returned, all of whose alternatives begin with it.
+/// Removes `marker` from the front of `format`, which Calls() has returned. All alternatives of the format begin with
+/// the marker.
 void TakeFront(const std::string& marker, OrderedJson& format) {
   if (format["type"] == "or") {
     for (OrderedJson& one : format["elements"]) TakeFront(marker, one);
@@ -136,7 +137,7 @@ OrderedJson Messages(const ToolUse& use, const CallWriter& writer) {
   return SequenceOf({StarOf(build.Row({{"", AnyOf(others)}, {kNextMessage, nullptr}})), last});
 }
 
-/// Returns the texts with which an answer's words must not begin, because thoughts or calls would follow.
+/// Returns the texts with which an answer's words must not begin, because thoughts or calls follow such a text.
 std::vector<std::string> MarksAtBeginning(const AnswerShape& shape, const TagBuilder& build,
                                           std::vector<std::string> marks) {
   const ReasoningMarks thoughts = MarksOf(shape.format.reasoning);
@@ -144,8 +145,8 @@ std::vector<std::string> MarksAtBeginning(const AnswerShape& shape, const TagBui
   return build.Spelled(marks);
 }
 
-/// Returns the format of an answer for `llama3_json`. If the answer begins with an object that has a call's keys, it
-/// consists of calls. The text after the tag consists of calls, too.
+/// Returns the format of an answer for `llama3_json`. If the answer begins with an object that has a call's keys, the
+/// whole answer consists of calls. The text after the tag consists of calls, too.
 OrderedJson JsonCallsOrWords(const CallConstraint& constraint, const CallWriter& writer) {
   const std::string tag = "<|python_tag|>";
   const TagBuilder& build = writer.build();
@@ -156,8 +157,8 @@ OrderedJson JsonCallsOrWords(const CallConstraint& constraint, const CallWriter&
     words = SequenceOf({RegexOf(WordsBesideJsonCalls(writer.Names(), marks, "")), TextWithout({}),
                         OptionalOf(build.Row({{tag, calls}}))});
   } else {
-    // If the tag is no token, answers must not spell it at all: words must not contain the tag's first byte, so no mark
-    // may begin with this byte.
+    // If the tag is no token of the model, answers must not contain the tag. The answer's beginning then excludes the
+    // tag's first byte, so marks that begin with this byte are left out.
     std::erase_if(marks, [&](const std::string& mark) { return mark.front() == tag.front(); });
     const std::string begin = WordsBesideJsonCalls(writer.Names(), marks, tag.substr(0, 1));
     words = RegexOf("(?:" + begin + ")" + TextWithoutMark(tag));

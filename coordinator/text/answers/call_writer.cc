@@ -99,7 +99,7 @@ OrderedJson CallWriter::Call(size_t tool) const {
       [[fallthrough]];
     default: {
       const JsonCallForm form = *JsonCallFormOf(format_);
-      // A member that may come before the name: Llama 3.1 sometimes writes "type", and Command R7B numbers its calls.
+      // Allows a member before the name: Llama 3.1 sometimes writes "type", and Command R7B numbers its calls.
       OrderedJson type;
       if (format_ == ToolFormat::kCommand3)
         type = OptionalOf(build_.Row({{"\"tool_call_id\": \"", RegexOf("[0-9]{1,3}")}, {"\", ", nullptr}}));

@@ -37,8 +37,8 @@ std::string Literal(std::string_view word) {
   return number ? (negative ? "-" : "") + *number : JsonString(word);
 }
 
-/// Counts the byte that led to this status in `taken`. Does not count it for kError, because then it belongs to the
-/// text after the call. Returns the status.
+/// Counts the byte that led to this status in `taken`, and returns the status. For kError the byte is not counted,
+/// because it belongs to the text after the call.
 GemmaArguments::Status Taking(GemmaArguments::Status status, size_t& taken) {
   if (status != GemmaArguments::Status::kError) ++taken;
   return status;

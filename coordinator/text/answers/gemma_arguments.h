@@ -19,7 +19,7 @@ class GemmaArguments {
   explicit GemmaArguments(const Tool* tool) : tool_(tool) {}
 
   /// Reads from the front of `text`, which begins where the last reading ended. Adds the number of bytes read to
-  /// `taken`, and their JSON to `out`. Returns kMore when it needs more text.
+  /// `taken`, and the JSON of these bytes to `out`. Returns kMore when more text is needed.
   Status Read(std::string_view text, size_t& taken, std::string& out);
   /// Returns the JSON of the waiting `text`, after which the answer was cut off: the part of the value that is certain.
   std::string Cut(std::string_view text) const;

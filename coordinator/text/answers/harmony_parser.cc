@@ -24,8 +24,9 @@ std::string RecipientOf(std::string_view head) {
   return std::string(head.substr(0, head.find_first_of(" <\t\n")));
 }
 
-/// Removes abandoned channels from a head: models sometimes begin a channel anew, and then the last one counts. If that
-/// one has the first one's name but no recipient, the first one's recipient counts.
+/// Removes abandoned channels from a message's head. A model sometimes begins a channel anew; then only the last
+/// channel counts. If the last channel has the first channel's name but no recipient, the result keeps the first
+/// channel's recipient.
 std::string WithOneChannel(const std::string& head) {
   const size_t first = head.find(kChannel), last = head.rfind(kChannel);
   if (first == last) return head;

@@ -25,7 +25,7 @@ class JsonCall {
   const std::optional<std::string>& name() const { return name_; }
   /// True once the arguments have begun or the call has ended.
   bool has_arguments() const { return in_arguments_ || !arguments_.empty(); }
-  /// Returns the part of the arguments that came since the last call of this method. All parts together form an object.
+  /// Returns the part of the arguments that came since this method was last called. All parts together form an object.
   std::string TakeArguments() { return std::exchange(arguments_, {}); }
   /// Returns the bytes of values that are not complete yet.
   size_t held_bytes() const { return value_.capacity() + arguments_.capacity(); }

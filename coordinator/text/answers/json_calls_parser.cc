@@ -1,5 +1,5 @@
-// Parser of calls written as JSON: of Hermes and Qwen, Llama 3, Mistral, Granite, Nemotron, Phi-4-mini and Command R,
-// and in Quire's own format (kGeneric) for models that were taught none.
+// Parser of calls that are written as JSON: by Hermes and Qwen, Llama 3, Mistral, Granite, Nemotron, Phi-4-mini and
+// Command R, and in Quire's own format (kGeneric) by models that were taught no format.
 #include "coordinator/text/answers/format_parsers.h"
 #include "coordinator/text/answers/json_call.h"
 #include "coordinator/text/answers/step_parser.h"
@@ -51,7 +51,7 @@ Manner MannerOf(ToolFormat format, bool has_grammar) {
 }
 
 /// Returns the texts around calls. If a grammar constrains the calls, only the first opening text counts, because the
-/// grammar knows only that one.
+/// grammar knows no other opening text.
 Manner MannerOf(ToolFormat format, const ToolUse& use) {
   Manner manner = MannerOf(format, use.has_grammar());
   if (use.has_grammar()) manner.opens.resize(1);

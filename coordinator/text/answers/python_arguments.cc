@@ -87,7 +87,7 @@ class LiteralReader {
     return Word(out);
   }
 
-  /// Reads a list or tuple. Round brackets around a single value without a comma only group it.
+  /// Reads a list or tuple. Round brackets around a single value without a comma only group the value.
   bool Items(std::string& out, char close, int depth) {
     ++at_;
     std::string items;

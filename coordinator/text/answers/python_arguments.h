@@ -13,7 +13,7 @@ std::optional<std::string> ReadPythonArguments(std::string_view text);
 /// Finds the bracket that closes a Python call, in text that arrives in pieces.
 class PythonBrackets {
  public:
-  /// Searches `text`, which begins after the call's opening bracket, and contains the text of earlier calls of Find.
+  /// Searches `text`, which begins after the call's opening bracket and may grow from one call of Find to the next.
   /// Returns true when the bracket is found, at offset place(). at_end: no more text will come.
   bool Find(std::string_view text, bool at_end);
   size_t place() const { return at_ - 1; }

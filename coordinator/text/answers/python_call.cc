@@ -40,7 +40,7 @@ std::string ForeignReference(const OrderedJson& schema) {
   return "";
 }
 
-/// The style in which a format writes calls with named arguments.
+/// The style in which a format writes calls with named arguments: Python's or Gemma's.
 struct CallStyle {
   const char *open, *assign, *separator, *close;  // texts around and between arguments
   const char* quote;  // the quotation mark around strings whose schema leaves them free; null: JSON strings
@@ -106,7 +106,7 @@ OrderedJson NamedBySchema(const TagBuilder& build, const CallStyle& style, const
   std::vector<Argument> arguments;
   for (const auto& [name, part] : Members(schema))
     arguments.push_back({name + style.assign, ArgumentValue(build, style, part, whole), schema.Requires(name)});
-  // One alternative for each argument that may come first. All arguments before it are optional and left out.
+  // Makes one alternative for each argument that may come first. All arguments before it are optional and left out.
   std::vector<OrderedJson> beginnings;
   for (size_t first = 0; first < arguments.size(); ++first) {
     std::vector<OrderedJson> row = {build.Row({{arguments[first].begin, arguments[first].value}})};
@@ -120,7 +120,8 @@ OrderedJson NamedBySchema(const TagBuilder& build, const CallStyle& style, const
   return OptionalOf(AnyOf(std::move(beginnings)));
 }
 
-/// Returns the reason why the call's grammar would be too large, before it is built; empty when it is not.
+/// Returns the reason why the call's grammar would be too large; empty when the grammar is small enough. Called before
+/// the grammar is built.
 std::string WhyTooLarge(const PlainSchema& schema, const OrderedJson& whole) {
   size_t definitions = 0, row = 0, bytes = 0;
   for (const char* name : {"$defs", "definitions"}) {

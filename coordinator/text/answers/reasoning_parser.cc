@@ -35,7 +35,8 @@ class ReasoningParser : public AnswerParser {
     at_end_ = true;
     while (Step(out)) {
     }
-    // Thoughts that are not closed may end with calls. But if the answer was cut, the thoughts might have gone on.
+    // Thoughts without a closing mark may end with calls. If the answer was cut, the thoughts might have gone on, so
+    // they do not end with calls.
     if (state_ == State::kInside && call_ == Call::kBegun && !cut && EndsWithCalls(out)) return;
     if (state_ == State::kInside) Thoughts(waiting_, out);
     if (state_ != State::kInside) Answer((response_ ? response_->TakeBlanks() : "") + waiting_, out);
@@ -119,8 +120,7 @@ class ReasoningParser : public AnswerParser {
     return false;
   }
 
-  /// Skips an opening mark at the beginning of thoughts that the prompt has opened: the answer may repeat the mark
-  /// once.
+  /// Skips an opening mark at the beginning of thoughts that the prompt has opened. An answer may repeat the mark once.
   bool OpensAgain() {
     if (opened_again_) return false;
     waiting_.erase(0, waiting_.find_first_not_of(kJsonSpace));

@@ -6,16 +6,16 @@
 
 namespace quire {
 
-/// Takes an answer's words out of the marks around them, such as <response> and </response>, without the whitespace
+/// Takes an answer's words out of the marks around them, such as <response> and </response>, and drops the whitespace
 /// next to either mark.
 class ResponseWords {
  public:
-  /// close: the mark after the words. opened: a mark stood before the words. If there was none, the words keep their
-  /// leading whitespace.
+  /// close: the mark after the words. opened: a mark stood before the words. Without a mark before the words, the words
+  /// keep their leading whitespace.
   ResponseWords(std::string close, bool opened) : close_(std::move(close)), worded_(!opened) {}
 
-  /// Takes words from the front of `waiting` and returns them. Leaves an end that may be the beginning of the closing
-  /// mark. Takes the closing mark, too, once it is complete.
+  /// Takes words from the front of `waiting` and returns them. Leaves text at the end of `waiting` that may be the
+  /// beginning of the closing mark. Removes the closing mark once it is complete.
   std::string Take(std::string& waiting, bool at_end);
   /// True once the closing mark has come.
   bool is_over() const { return is_over_; }

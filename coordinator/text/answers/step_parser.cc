@@ -117,8 +117,8 @@ void StepParser::Append(AnswerPart::Kind kind, std::string_view text, int call) 
   }
 }
 
-/// Emits content. Whitespace waits for the text after it, because next to calls only whitespace between words is
-/// content.
+/// Emits content. Whitespace waits for the text after it, because next to calls whitespace counts as content only
+/// between words.
 void StepParser::EmitContent(std::string_view text) {
   if (after_call_ && !space_.empty()) text.remove_prefix(std::min(text.size(), text.find_first_not_of(kJsonSpace)));
   if (text.empty()) return;

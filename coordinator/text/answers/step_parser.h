@@ -43,7 +43,7 @@ class StepParser : public AnswerParser {
   enum class Match { kYes, kNo, kUnknown };
   /// Returns whether `text` stands at rest()[offset]; kUnknown: more text is needed.
   Match Peek(std::string_view text, size_t offset = 0) const;
-  /// Returns whether `text` stands at the front of rest(), and skips it if so. kUnknown: more text is needed.
+  /// Returns whether `text` stands at the front of rest(). Skips `text` for kYes. kUnknown: more text is needed.
   Match Take(std::string_view text);
   /// Like Take, for the closing text of a call. If the answer was cut inside the text, the text counts as complete.
   Match TakeClosing(std::string_view text);
@@ -73,7 +73,7 @@ class StepParser : public AnswerParser {
   /// Prepares for PassCall: the arguments are a JSON object.
   void BeginArguments() { arguments_ = JsonScanner(); }
   /// Begins the call at the object's opening brace, and emits the object's text byte by byte. Returns kYes when the
-  /// call has ended, and kNo when it is no call.
+  /// call has ended, and kNo when the text is no call.
   Match PassCall(std::string_view name);
 
  private:

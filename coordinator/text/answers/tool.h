@@ -48,8 +48,8 @@ struct ToolUse {
 
   /// True when the prompt shows the tools and the model may call them.
   bool active() const { return !tools.empty() && choice.mode != ToolChoice::kNone; }
-  /// True when a grammar makes calls satisfy their schemas. The grammar constrains only calls that begin with the first
-  /// marker of the format.
+  /// True when a grammar makes calls satisfy the schemas of their tools. The grammar constrains only calls that begin
+  /// with the first marker of the format.
   bool has_grammar() const {
     return choice.mode == ToolChoice::kRequired || choice.mode == ToolChoice::kNamed ||
            std::ranges::any_of(tools, &Tool::strict);

@@ -97,7 +97,7 @@ std::string OfType(const ParameterType& type, const std::string& bare, std::stri
     if (accepts(json)) return json;
   }
   if (other && accepts(*other)) return *other;
-  // The schema accepts no reading of the text. So at least return a value of an accepted type.
+  // The schema accepts no reading of the text, so the result is at least a value of an accepted type.
   if (type.Knows(kStringType)) return JsonString(bare);
   return other.value_or(JsonString(text));
 }

@@ -14,10 +14,10 @@ namespace quire {
 struct PlainSchema;
 struct Tool;
 
-/// Caches the types that schemas give to parameters, for those parameters that answers of one request have named.
+/// Caches the types that schemas give to parameters, for the parameters that answers of one request have named.
 /// Thread-safe. Reading all types is limited to kWork units of schema work (comm/schema/schema_work.h), and reading one
 /// parameter's type to half of the units that are left. A parameter beyond this limit is treated as if it had no
-/// schema. The cache keeps types that took kMostKept units in all, about 5 MB; other types are read anew each time,
+/// schema. The cache keeps types that took kMostKept units in all, about 5 MB. Other types are read anew each time,
 /// because a model may invent any number of names.
 class ParameterTypes {
  public:

@@ -12,8 +12,8 @@
 
 namespace quire {
 
-/// Base class for calls written with tags: a function's name, then keys and values. The tool's schema gives the types
-/// of values. If a model forgot a closing tag, the next tag ends the value.
+/// Base class of parsers for calls that are written with tags: a function's name, then keys and values. The tool's
+/// schema gives the types of values. If a model forgot a closing tag, the next tag ends the value.
 class XmlCallsParser : public StepParser {
  protected:
   /// The tags with which a format writes its calls.
@@ -52,7 +52,7 @@ class XmlCallsParser : public StepParser {
   /// Returns the beginning of a value's JSON, for a value inside which the answer was cut.
   virtual std::string TypedCut(std::string_view value) const;
 
-  /// Returns whether rest()[at] begins a text that can only follow a value, although the value has no closing tag.
+  /// Returns whether rest()[at] begins a text that can only follow a value. Called for values without a closing tag.
   virtual Match FollowsValue(size_t at) const = 0;
   /// Returns whether a tag at rest()[at] names a parameter of the function that has no value so far.
   Match NamesParameter(std::string_view open, std::string_view close, size_t at) const;

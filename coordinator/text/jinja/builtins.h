@@ -38,7 +38,7 @@ Value CallMethod(const Value& input, const std::string& name, const Arguments& a
 bool IsMethod(const Dict& dict, const std::string& name);
 Value Method(const std::string& name);
 
-/// Returns `left op right`, for arithmetic, comparison and containment.
+/// Returns the result of `left op right`, for arithmetic, comparison and containment.
 Value ApplyBinary(const std::string& op, const Value& left, const Value& right, Budget& budget);
 
 /// Return value[index] and value[start:stop:step] by Python's rules; undefined when the item does not exist.

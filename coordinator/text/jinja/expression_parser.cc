@@ -28,7 +28,7 @@ ExpressionPtr ExpressionParser::Make(Kind kind, std::string text, ExpressionPtr 
 
 void ExpressionParser::Raise(Expression& e, const Expression* below) const {
   // A chain such as 1 + 1 + 1 ... makes a tree as high as the chain is long. Evaluation and destruction recurse over
-  // it.
+  // the tree.
   if (below != nullptr) e.height = std::max(e.height, 1 + below->height);
   if (e.height > kMaxHeight) in_.Refuse(fmt::format("an expression is too long: it nests deeper than {}", kMaxHeight));
 }

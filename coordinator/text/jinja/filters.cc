@@ -138,7 +138,7 @@ Value FromJson(const Value& v, const Arguments&, Budget& budget) {
   return Value::FromJson(ParseExactJson(text), MarkedText::kFromUser);
 }
 
-/// Returns "%s of %s" | format(a, b), also with named arguments.
+/// Returns what Jinja's "%s of %s" | format(a, b) returns, also with named arguments.
 Value FormatFilter(const Value& v, const Arguments& a, Budget& budget) {
   if (a.named.empty()) return Value(FormatPercent(*v.ToText(budget), Value(a.positional), budget));
   Dict named;

@@ -28,7 +28,8 @@ Value RangeOf(const List& a, Budget& budget) {
   return Value(std::move(out));
 }
 
-/// Makes a mapping from another mapping or from pairs, if given, and from named arguments.
+/// Makes a mapping from an optional first argument, which is another mapping or a list of pairs, and from named
+/// arguments.
 Dict MakeDict(const List& a, const NamedArguments& named, Budget& budget) {
   Dict dict;
   if (!a.empty()) {

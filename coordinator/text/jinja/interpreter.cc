@@ -42,8 +42,8 @@ class Interpreter {
     return Flow::kNormal;
   }
 
-  /// Executes a statement and appends its output. Each level of nesting takes a stack frame of this function. So
-  /// statements that need large local variables have functions of their own, which are not inlined.
+  /// Executes a statement and appends its output. Each level of nesting takes a stack frame of this function.
+  /// Statements that need large local variables therefore have functions of their own, which are not inlined.
   Flow Execute(const Statement& s, MarkedText& out) {
     const Budget::Level level(budget_);
     line_ = s.line;
@@ -92,8 +92,8 @@ class Interpreter {
     if (!s.attribute.empty()) {
       const Value target = Lookup(s.targets[0]);
       if (target.AsDict() == nullptr || !target.AsDict()->is_object) Fail("{} is no namespace", s.targets[0]);
-      // The template's variable and `target` are two holders of this object. If there are more, a list or mapping may
-      // hold it.
+      // The template's variable and `target` are two holders of this object. If the object has more holders, one of
+      // them may be inside a list or mapping.
       if (target.num_holders() > 2 && value.Reaches(target.AsDict(), budget_))
         Fail("{} would hold itself", s.targets[0]);
       target.AsDict()->Set(s.attribute, value, budget_);
@@ -164,7 +164,8 @@ class Interpreter {
     return Flow::kNormal;
   }
 
-  /// Sets the variable `loop` for item i. Uses the last item's mapping again unless the template has kept it.
+  /// Sets the variable `loop` for item i. Reuses the mapping of the previous item unless the template still holds that
+  /// mapping.
   void SetLoopVariable(const List& items, size_t i, Value& loop) {
     budget_.Work(kLoopTurnWork);
     if (loop.num_holders() != 1) {
@@ -360,7 +361,7 @@ class Interpreter {
     return ApplyBinary(e.text, left, right, budget_);
   }
 
-  /// Evaluates a chain: a < b < c means a < b and b < c, with b evaluated once.
+  /// Evaluates a chain of comparisons: a < b < c means a < b and b < c, with b evaluated once.
   bool Compare(const Expression& e) {
     Value left = Evaluate(*e.operands[0]);
     for (size_t i = 0; i < e.operators.size(); ++i) {

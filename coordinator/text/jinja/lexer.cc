@@ -38,7 +38,7 @@ class Lexer {
     return std::string_view::npos;
   }
 
-  /// Emits the text up to `tag`, trimmed as the tags on both sides require.
+  /// Emits the text up to position `tag`, trimmed as the tags on both sides require.
   void Text(size_t tag) {
     size_t end = std::min(tag, source_.size());
     size_t begin = at_;

@@ -143,7 +143,7 @@ Value Extreme(const Value& input, const Arguments& a, bool largest, Budget& budg
   return found != nullptr ? found->second : Value(Undefined{largest ? "max" : "min"});
 }
 
-/// Finds equal texts and numbers in a map. Compares other values one by one.
+/// Finds repeated texts and numbers by lookup in a set. Compares other values one by one.
 Value Unique(const Value& input, const Arguments& a, Budget& budget) {
   List out, others;
   std::set<std::string_view> texts;

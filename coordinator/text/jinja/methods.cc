@@ -36,8 +36,8 @@ bool HasAffix(const MarkedText& text, const std::string& method, const Arguments
   return affix->AsList() != nullptr ? std::ranges::any_of(*affix->AsList(), matches) : matches(*affix);
 }
 
-/// Returns the character position of the argument in the text, searched from the left or from the right. If the text
-/// does not contain it, returns -1, or throws Error for the methods `index` and `rindex`.
+/// Returns the position, in characters, of the argument in the text, searched from the left or from the right. If the
+/// text does not contain the argument, returns -1, or throws Error for the methods `index` and `rindex`.
 int64_t PlaceOf(const MarkedText& text, const std::string& method, const Arguments& a, Budget& budget) {
   const std::string& what = Needed(a, 0, "sub", method).text;
   size_t at = std::string::npos;
@@ -72,7 +72,7 @@ MarkedText Filled(const MarkedText& text, const std::string& method, const Argum
   return out;
 }
 
-/// Returns the text before, at and after the first or last separator.
+/// Returns three texts: before the first or last separator, the separator, and after the separator.
 Tuple Partition(const MarkedText& text, bool from_right, const Arguments& a, Budget& budget) {
   const MarkedText& separator = Needed(a, 0, "sep", "partition");
   List parts = Split(text, &separator.text, 1, from_right, budget);

@@ -119,7 +119,8 @@ Value Add(const Value& left, const Value& right, Budget& budget) {
   return Arithmetic("+", left, right);
 }
 
-/// Replaces a negative index, which counts from the end. Returns false when there is no such item.
+/// Turns a negative index, which counts from the end, into a position. Returns false when there is no item at the
+/// position.
 bool Within(int64_t& index, int64_t size) {
   if (index < 0) index += size;
   return index >= 0 && index < size;

@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kDigits = "0123456789";
 constexpr size_t kMaxPlaceWidth = 1000;  // limit of a width or precision
 
-/// Finds the argument of a placeholder: the next one, or one by its number or name.
+/// Finds the argument of a placeholder: the next argument, or the argument with the placeholder's number or name.
 class FormatArguments {
  public:
   FormatArguments(const List& positional, const NamedArguments& named) : positional_(positional), named_(named) {}

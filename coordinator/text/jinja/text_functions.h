@@ -28,7 +28,7 @@ size_t Find(std::string_view text, std::string_view what, size_t from, Budget& b
 List Split(const MarkedText& text, const std::string* separator, int64_t max_splits, bool from_right, Budget& budget);
 /// Returns the lines of a text, as Python's str.splitlines() does.
 List Lines(const MarkedText& text, bool keep_ends, Budget& budget);
-/// Returns how often `what` occurs without overlaps.
+/// Returns how often `what` occurs in the text without overlaps.
 int64_t Count(const MarkedText& text, const std::string& what, Budget& budget);
 MarkedText Replace(const MarkedText& text, const std::string& from, const MarkedText& to, int64_t max_count,
                    Budget& budget);

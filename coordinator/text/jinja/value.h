@@ -32,7 +32,7 @@ struct Undefined {
 };
 struct None {};
 
-/// An integer beyond int64_t. Text and comparisons between two of them are exact; arithmetic uses a double.
+/// An integer beyond int64_t. Its text, and a comparison of two such integers, are exact; arithmetic uses a double.
 struct LongInteger {
   std::string digits;  // begins with '-' if negative
 };
@@ -85,13 +85,13 @@ class Value {
   const T* As() const {
     return std::get_if<T>(&data_);
   }
-  /// Returns the text of texts and of Markup.
+  /// Returns the text of a text or of Markup; null for other values.
   const MarkedText* AsText() const {
     const MarkedText* text = Pointer<const MarkedText>();
     return text != nullptr ? text : AsMarkup();
   }
   const Markup* AsMarkup() const { return Pointer<const Markup>(); }
-  /// Returns the items of lists and of tuples.
+  /// Returns the items of a list or of a tuple; null for other values.
   List* AsList() const {
     List* list = Pointer<List>();
     return list != nullptr ? list : Pointer<Tuple>();

@@ -69,8 +69,8 @@ std::vector<const Entry*> SortedEntries(const Dict& dict, Budget& budget) {
   return entries;
 }
 
-/// Prints one value with everything inside it. Charges every part: a list that holds another list twice, which holds a
-/// third list twice, and so on, prints a text of exponential length.
+/// Prints one value with everything inside it, and charges the budget for each printed part: a list that holds another
+/// list twice, which holds a third list twice, and so on, prints a text of exponential length.
 class Printer {
  public:
   /// style: null prints Python's repr.

@@ -71,7 +71,7 @@ void JoinWordsWithThoughts(OrderedJson& message, const Makes& makes) {
   message["content"] = "";
 }
 
-/// Moves text beside calls into an answer of its own before the calls.
+/// Moves text beside calls into a separate assistant message before the message with the calls.
 OrderedJson WithWordsApart(const OrderedJson& messages, const TemplateTraits& traits) {
   OrderedJson out = OrderedJson::array();
   for (OrderedJson message : messages) {
@@ -163,7 +163,7 @@ class ShortIds {
 };
 
 /// Replaces ids of calls by ids that contain the function's name and a count over the conversation: functions.NAME:0.
-/// Results get the new ids of their calls.
+/// The results of a call get the call's new id.
 void NameIds(OrderedJson& messages, const Makes& makes) {
   std::map<std::string, std::string> named;
   int count = 0;
@@ -187,7 +187,7 @@ void NameIds(OrderedJson& messages, const Makes& makes) {
   }
 }
 
-/// Inserts an empty answer before a user message that directly follows a call or a call's result.
+/// Inserts an empty assistant message before a user message that directly follows a call or a call's result.
 OrderedJson WithAnsweredResults(const OrderedJson& messages) {
   OrderedJson out = OrderedJson::array();
   for (const OrderedJson& message : messages) {

@@ -7,7 +7,7 @@
 
 namespace quire {
 
-/// Which parts of a conversation a template shows, and in which form it expects them.
+/// The parts of a conversation that a template shows, and the forms in which it expects these parts.
 struct TemplateTraits {
   bool tools = false;         // shows the offered tools
   bool tool_calls = false;    // shows calls of earlier answers

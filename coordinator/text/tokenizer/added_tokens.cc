@@ -24,8 +24,8 @@ AddedTokenFinder::AddedTokenFinder(const std::vector<Entry>& entries) {
   control_finder_ = TextFinder(control);
 }
 
-/// Returns the longer match of both finders; of equally long ones, the token that was listed first; null when there is
-/// none.
+/// Returns the longer match of both finders; if both are equally long, the token that was listed first; null when there
+/// is no match.
 const AddedTokenFinder::Known* AddedTokenFinder::Longer(int32_t plain, int32_t control) const {
   const Known* one = plain < 0 ? nullptr : &known_[plain_[static_cast<size_t>(plain)]];
   const Known* other = control < 0 ? nullptr : &known_[control_[static_cast<size_t>(control)]];

@@ -24,10 +24,10 @@ class AddedTokenFinder {
     size_t begin, length;  // begin and length in bytes of the text
     const AddedToken* token;
   };
-  /// Returns, for every position where added tokens begin, the longest of them, the last position first. Control tokens
-  /// are found only in bytes that `marks` trusts (null: all bytes). Of tokens with equal text, the first one is found.
-  /// The time is linear in the text, whatever the number and length of the tokens. Throws Stopped when `stop` asks for
-  /// it.
+  /// Returns, for every position where added tokens begin, the longest of these tokens, the last position first.
+  /// Control tokens are found only in bytes that `marks` trusts (null: all bytes). If several tokens have the same
+  /// text, the first of them is found. The time is linear in the text, whatever the number and length of the tokens.
+  /// Throws Stopped when `stop` asks for it.
   std::vector<Found> FindAll(std::string_view text, const MarkedText* marks, const std::stop_token& stop) const;
 
  private:

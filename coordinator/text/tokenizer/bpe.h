@@ -12,16 +12,16 @@
 namespace quire {
 
 /// Byte-pair encoding. A piece starts as its characters, or as the bytes of characters that have no token. The adjacent
-/// pair with the lowest merge rank is merged, until no pair has a rank; of equal ranks the leftmost pair is merged
-/// first.
+/// pair with the lowest merge rank is merged, until no pair has a rank. If several pairs have the lowest rank, the
+/// leftmost pair is merged first.
 class Bpe {
  public:
   /// Sets the token of a single byte. Bytes that have no token are dropped.
   void SetByteToken(unsigned char byte, TokenId token) { byte_tokens_[byte] = token; }
   /// Sets the token of a single character; byte-level vocabularies have none.
   void SetCharacterToken(char32_t character, TokenId token);
-  /// Sets the token that replaces characters without a token. The tokens of their bytes are not used then. With
-  /// `fused`, a run of such characters becomes one token.
+  /// Sets the token that replaces characters without a token, in place of the tokens of their bytes. With `fused`, a
+  /// run of such characters becomes one token.
   void SetUnknownToken(TokenId token, bool fused) { unknown_ = token, fuses_unknown_ = fused; }
   /// Adds a merge. If a pair is added twice, the first rank counts.
   void AddMerge(TokenId left, TokenId right, TokenId merged, int rank);

@@ -16,22 +16,22 @@ class ByteTrie {
     int32_t value = 0;  // must not be negative
   };
   ByteTrie() : ByteTrie(std::vector<Entry>()) {}
-  /// Makes the map. Empty texts are left out. Of equal texts the last one counts.
+  /// Makes the map. Empty texts are left out. If a text occurs several times, its last entry counts.
   explicit ByteTrie(std::vector<Entry> entries);
 
   static constexpr uint32_t kRoot = 0, kNone = UINT32_MAX;
-  /// Returns the node to which `byte` leads from `node`; kNone when no text goes on with it.
+  /// Returns the node to which `byte` leads from `node`; kNone when no text continues with this byte.
   uint32_t Step(uint32_t node, char byte) const {
     const uint32_t next = nodes_[node].base + static_cast<unsigned char>(byte);
     return next < nodes_.size() && nodes_[next].parent == node ? next : kNone;
   }
-  /// Returns the number of the text that ends at the node; -1 when none does.
+  /// Returns the number of the text that ends at the node; -1 when no text ends there.
   int32_t ValueAt(uint32_t node) const { return nodes_[node].value; }
 
   /// Returns a number that is larger than every node's index.
   size_t size() const { return nodes_.size(); }
 
-  /// Returns the number of exactly this text, or -1.
+  /// Returns the number of exactly this text; -1 when the map lacks the text.
   int32_t Find(std::string_view text) const;
 
  private:

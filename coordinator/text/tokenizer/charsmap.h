@@ -26,7 +26,8 @@ class Charsmap {
   };
   /// Returns the longest entry with which the text (valid UTF-8) begins, as SentencePiece does.
   Match Longest(std::string_view text) const;
-  /// Returns the shortest entry with which the text begins, as Hugging Face's tokenizers do; they stop at a zero byte.
+  /// Returns the shortest entry with which the text begins, as Hugging Face's tokenizers do. The search stops at a zero
+  /// byte, as theirs does.
   Match Shortest(std::string_view text) const;
 
  private:

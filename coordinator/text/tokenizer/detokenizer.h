@@ -10,8 +10,8 @@
 
 namespace quire {
 
-/// Converts tokens to text while they arrive. Emits only complete UTF-8 characters: an incomplete one waits for the
-/// bytes that it lacks. Invalid bytes become U+FFFD.
+/// Converts tokens to text while they arrive. Emits only complete UTF-8 characters: an incomplete character waits for
+/// the bytes that it lacks. Invalid bytes become U+FFFD.
 class Detokenizer {
  public:
   /// shown: control tokens that appear in the text even if other control tokens are skipped; null: none.

@@ -10,7 +10,7 @@ namespace quire {
 
 [[noreturn]] inline void FailTooLong() { Fail("tokenizer: the text grows too long when it is normalised"); }
 
-/// A text that grows up to a maximum length; throws Error beyond it.
+/// A text that grows up to a maximum length. Exceeding the maximum length throws Error.
 class GrowingText {
  public:
   explicit GrowingText(size_t max_bytes) : max_bytes_(max_bytes) {}

@@ -7,8 +7,8 @@
 
 namespace quire {
 
-/// How SentencePiece-style vocabularies spell text: a space is "▁" (U+2581), usually with one more in front of the
-/// text. If has_bytes, characters without a token are spelt by bytes such as "<0x0A>".
+/// How SentencePiece-style vocabularies spell text: each space is the mark "▁" (U+2581), and usually one more mark
+/// stands in front of the text. If has_bytes, characters without a token are spelt by bytes such as "<0x0A>".
 struct Metaspace {
   static constexpr std::string_view kMark = "\u2581";
 

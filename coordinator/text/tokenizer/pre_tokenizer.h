@@ -29,7 +29,7 @@ struct Split {
   Behavior behavior = Behavior::kIsolated;
   bool invert = false;  // swaps matches and the text between them
 };
-/// Puts a space in front of every piece that does not begin with one.
+/// Puts a space in front of every piece that does not begin with a space.
 struct PrefixSpace {};
 /// Replaces spaces by marks (metaspace.h).
 struct Marks {

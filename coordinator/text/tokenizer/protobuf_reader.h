@@ -18,8 +18,8 @@ class ProtobufReader {
   class Field {
    public:
     uint32_t number() const { return number_; }
-    /// Return the field's value in the type that the message's definition gives it. Throw Error with the place when the
-    /// field has another wire type.
+    /// Return the field's value in the type that the message's definition gives the field. Throw Error with the place
+    /// when the field has another wire type.
     uint64_t Integer() const;
     bool Flag() const { return Integer() != 0; }
     float Float() const;

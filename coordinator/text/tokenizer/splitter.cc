@@ -135,7 +135,7 @@ struct SplitBudget::State {
     Fail("tokenizer: the text takes more than {:.1f} s to split", std::chrono::duration<double>(time).count());
   }
 
-  /// Creates the larger stack for searches. False when it exists already or cannot be created.
+  /// Creates the larger stack for searches. Returns false when the larger stack exists already or cannot be created.
   bool GrowStack() {
     if (stack != nullptr) return false;
     stack = pcre2_jit_stack_create(32 << 10, kStackBytes, nullptr);

@@ -61,8 +61,8 @@ std::string LiteralPattern(std::string_view text);
 extern const char* const kGpt2Pattern;
 extern const char* const kLlama3Pattern;
 extern const char* const kQwen2Pattern;
-/// Unicode 8.0's punctuation, as in Hugging Face's tokenizers, and the ASCII symbols that they count as punctuation.
-/// Characters that later versions of Unicode changed are listed one by one.
+/// The punctuation of Unicode 8.0, as in Hugging Face's tokenizers, and the ASCII symbols that these tokenizers count
+/// as punctuation. Characters that later versions of Unicode changed are listed one by one.
 extern const char* const kPunctuationPattern;
 /// Matches words, and runs of characters that are neither word characters nor whitespace.
 extern const char* const kWordsPattern;

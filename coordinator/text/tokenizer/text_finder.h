@@ -8,18 +8,18 @@
 
 namespace quire {
 
-/// Finds texts at every position of another text, with an Aho-Corasick automaton that reads that text from its end. The
-/// time is linear in that text, whatever the number, length and similarity of the texts.
+/// Finds texts at every position of another text, with an Aho-Corasick automaton that reads the other text from its
+/// end. The time is linear in the other text's length, whatever the number, length and similarity of the texts to find.
 class TextFinder {
  public:
   TextFinder() : TextFinder(std::vector<std::string_view>()) {}
   /// Makes the automaton that finds `texts`. Empty texts are never found. Time and memory are proportional to the total
-  /// size of the texts. Throws Error when that exceeds 16 MiB.
+  /// size of `texts`. Throws Error when the total size exceeds 16 MiB.
   explicit TextFinder(const std::vector<std::string_view>& texts);
 
   static constexpr uint32_t kNothing = ByteTrie::kRoot;
-  /// Returns the state before `byte`, given the state `behind` it. kNothing: the state behind the last byte, and
-  /// wherever no text matches.
+  /// Returns the automaton's state at `byte`, given the state `behind` at the byte after it (the text is read from its
+  /// end). kNothing is the state after the last byte, and wherever no text matches.
   uint32_t Before(char byte, uint32_t behind) const {
     for (;;) {
       const uint32_t next = trie_.Step(behind, byte);
@@ -28,8 +28,8 @@ class TextFinder {
       behind = nodes_[behind].shorter;
     }
   }
-  /// Returns the index of the longest text that begins at the byte which led to this state; of equal texts the first;
-  /// -1 when no text begins there.
+  /// Returns the index of the longest text that begins at the byte which led to this state; -1 when no text begins
+  /// there. If a text was given several times, returns the first of its indices.
   int32_t Longest(uint32_t state) const { return nodes_[state].longest; }
 
  private:

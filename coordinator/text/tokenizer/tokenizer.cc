@@ -132,7 +132,7 @@ void Tokenizer::AddAddedTokens() {
       looked_for = normalizer_.Apply(token.text, normal.emplace_back(), budget);
     }
     (normalized ? in_normalized : as_written).push_back({looked_for, &token});
-    // An added token is shown with the space that the normalizer puts before the token, as in HF.
+    // The text of an added token has the space that the normalizer puts before the token, as in HF.
     bytes_[static_cast<size_t>(token.id)] = normalized && data_.metaspace ? ReadMarks(looked_for) : token.text;
     special_[static_cast<size_t>(token.id)] = token.special;
   }

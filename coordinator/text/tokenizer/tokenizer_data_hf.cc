@@ -101,7 +101,7 @@ void ReadPostProcessor(const Json& node, const std::string& path, TokenizerData&
   }
 }
 
-/// Reads how characters are encoded that the vocabulary lacks.
+/// Reads how the tokenizer encodes characters that the vocabulary lacks.
 void ReadUnknown(const Json& model, const std::string& path, TokenizerData& data) {
   if (Part(model, "byte_fallback") == true) {
     if (!data.metaspace->has_bytes) Fail("{}: the decoder does not say what <0x0A> is", path);
@@ -123,8 +123,8 @@ void ReadAddedTokens(const Json& list, const std::string& path, TokenizerData& d
   }
 }
 
-/// Throws Error for pre-tokenizers that put a mark only before the first piece, if there are normalizers: Hugging
-/// Face's tokenizers judge by the piece's position in the original text, which a normalizer may have changed.
+/// Throws Error for pre-tokenizers that put a mark only before the first piece, if there are normalizers. Hugging
+/// Face's tokenizers find the first piece by positions in the original text, which a normalizer may have changed.
 void RefuseUnsureBeginnings(const std::string& path, const TokenizerData& data) {
   for (const PreTokenizerStep& step : data.pre_tokenizer) {
     const auto* marks = std::get_if<pre_tokenize::Marks>(&step);

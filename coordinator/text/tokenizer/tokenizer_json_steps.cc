@@ -32,7 +32,7 @@ std::string FromBase64(const std::string& text, const std::string& path) {
   return bytes;
 }
 
-/// What a step searches: a text, or a regular expression.
+/// The text or the regular expression that a step searches.
 struct Pattern {
   std::string text;
   bool is_regex = false;

@@ -37,7 +37,7 @@ std::set<std::string> SpecialTexts(const Json& config) {
   return texts;
 }
 
-/// Returns the tokens that the directory's other files add, and those that they describe in more detail.
+/// Returns the tokens that the directory's other files add, and the tokens that these files describe in more detail.
 std::vector<AddedToken> AddedTokensOf(const Json& config, const Json& added, const std::string& config_path,
                                       const std::string& added_path) {
   std::vector<AddedToken> tokens;

@@ -60,7 +60,7 @@ std::vector<Unigram::Last> Unigram::BestWays(std::string_view text, const std::s
   // The scores of the best segmentations by end position, in a ring that is as long as the longest piece.
   std::vector<double> scores(std::bit_ceil(std::min(text.size(), kMaxPieceBytes) + 1));
   const size_t mask = scores.size() - 1;
-  // Keeps the first segmentation with this end, unless a later one is likelier.
+  // Keeps the first segmentation that ends at `end`, unless a later one is likelier.
   const auto offer = [&](double score, TokenId token, size_t begin, size_t end) {
     if (last[end].bytes > 0 && score <= scores[end & mask]) return;
     scores[end & mask] = score;

@@ -17,7 +17,7 @@ struct WordPieceModel {
   size_t most_characters = 100;  // a longer word is unknown
 };
 
-/// Cuts words into tokens, each time the longest one from the left.
+/// Cuts words into tokens from the left; each token is the longest that matches.
 class WordPiece {
  public:
   /// Makes the vocabulary. `tokens`: the tokens' texts, by id. Throws Error when the token for unknown words does not

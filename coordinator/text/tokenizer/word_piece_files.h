@@ -23,7 +23,7 @@ void SetBertWords(TokenId unknown, TokenId cls, TokenId sep, const Json& config,
                   TokenizerData& data);
 
 /// Reads the WordPiece vocabulary of a GGUF file, whose tokens are in `data`. The file marks the tokens that begin a
-/// word; BERT's own files mark the others. As in llama.cpp, text is lower-cased.
+/// word; BERT's own files mark the tokens that continue a word. As in llama.cpp, text is lower-cased.
 void ReadWordPieceGguf(const GgufFile& gguf, TokenizerData& data);
 
 /// Reads the "pair" of a TemplateProcessing step. Returns nullopt when the second text precedes the first, or for token

@@ -18,7 +18,7 @@ std::string WordsOfBlock(const JsonObject& block, MessagesTools& tools);
 /// is absent.
 std::string WordsOf(const JsonObject& holder, const char* name, MessagesTools& tools);
 
-/// Returns the text of a block in an earlier answer that holds the result of a tool of the provider.
+/// Returns the text of a block of an earlier answer. The block holds the result of a tool that the provider executed.
 std::string WordsOfProviderResult(const JsonObject& block, MessagesTools& tools);
 
 /// Returns the text of `system` without Claude Code's billing line, which differs from conversation to conversation.

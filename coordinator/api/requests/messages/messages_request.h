@@ -19,7 +19,7 @@ struct MessagesRequest {
   bool seals_thoughts = false;  // the client does not want to read thoughts, but may send them back
 };
 
-/// Translates a body of /v1/messages into one of /v1/chat/completions. `system` becomes the first message, blocks
+/// Translates a body of /v1/messages into a body of /v1/chat/completions. `system` becomes the first message, blocks
 /// become text, tool_use becomes tool_calls, tool_result becomes a message of the role tool, and output_config.format
 /// becomes response_format. Members keep their order. Throws ApiError that names a bad or impossible field; nothing
 /// that would change the answer is dropped.

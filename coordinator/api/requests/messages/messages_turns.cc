@@ -27,7 +27,7 @@ class Turns {
     AddText(text);
   }
 
-  /// is_past: a later turn is the user's.
+  /// is_past: true when a later turn is the user's.
   void Add(const JsonObject& turn, bool is_past) {
     const std::string role = turn.Text("role");
     if (role != "user" && role != "assistant" && role != "system")
@@ -116,8 +116,8 @@ class Turns {
     gap_.clear();
   }
 
-  /// Returns the thoughts in a signature, which this server makes when a request asks to omit them from the answer;
-  /// empty for signatures of other servers.
+  /// Returns the thoughts that a signature holds; empty for signatures of other servers. This server puts thoughts into
+  /// the signature when a request asks to omit them from the answer's text.
   static std::string SealedThoughts(const JsonObject& block) {
     const auto opened = OpenText(block.OptionalText("signature").value_or(""));
     // Clients may have changed the text, so it may no longer be valid JSON.

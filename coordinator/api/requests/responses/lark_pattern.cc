@@ -58,7 +58,7 @@ std::string EscapedForPattern(std::string_view text) {
   return out;
 }
 
-/// Replaces each dot. In Python it matches every character but \n, or with the flag s (`all`) every character.
+/// Replaces each dot. A dot in Python matches every character but \n, or with the flag s (`all`) every character.
 std::string WithPythonsDots(const std::string& pattern, bool all) {
   std::string out;
   bool in_class = false;
@@ -125,7 +125,7 @@ class LarkGrammar {
     SkipLine();
   }
 
-  /// Reads %import common.LF, common.LF -> NEW, or common (LF, WS).
+  /// Reads a directive: %import common.LF, %import common.LF -> NEW, or %import common (LF, WS).
   void ReadDirective() {
     const std::string directive = tokens_[at_].text;
     if (directive != "import") FailAt(fmt::format("has %{}; of directives %import is known", directive.substr(0, 50)));

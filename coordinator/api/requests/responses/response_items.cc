@@ -38,7 +38,7 @@ std::string OutputText(const JsonObject& part) {
   return fmt::format("[{} left out: this model reads text only]", type == "input_image" ? "an image" : "a file");
 }
 
-/// Members of items that are not shown to the model.
+/// Members that every item may have, and that the model does not see.
 constexpr std::string_view kOfItems[] = {"type", "id", "status", "internal_chat_message_metadata_passthrough",
                                          "created_by"};
 
@@ -184,7 +184,7 @@ void ResponseItems::Output(const JsonObject& item) {
   Say("tool", typed ? item.JoinedText("output", OutputText) : DumpExactJson(*output))["tool_call_id"] = id;
 }
 
-/// Adds the tools that a search found, and tells the model the names of those that it may call from now on.
+/// Adds the tools that a search found, and tells the model the names of the tools that it may call from now on.
 void ResponseItems::AddSearchOutput(const JsonObject& item) {
   KnowItem(item, {"call_id", "execution", "tools"});
   std::string found;

@@ -14,8 +14,9 @@
 
 namespace quire {
 
-/// Looks up a stored response of the same client. If item_id is empty, returns the conversation with the answer,
-/// otherwise the item with that id in the response's output, as JSON. Throws ApiError 404 when there is none.
+/// Looks up a stored response of the same client, and returns JSON: the conversation with the answer if item_id is
+/// empty, otherwise the item with that id in the response's output. Throws ApiError 404 when there is no such response
+/// or item.
 using FindKept = std::function<std::string(const std::string& response_id, const std::string& item_id)>;
 
 /// Translates input items of /v1/responses into chat messages.

@@ -13,7 +13,7 @@ namespace quire {
 
 /// The tools of /v1/responses. To the model, tools of all kinds are functions in one list.
 
-/// What the client calls a tool that the model sees under another name, or as another kind of tool.
+/// A tool as the client knows it. The model sees the tool under another name, or as another kind of tool.
 struct ResponseTool {
   enum Kind {
     kFunction,
@@ -43,8 +43,8 @@ class OfferedTools {
   /// ApiError for unknown types and bad values. Returns, once each, the names under which the model may call the tools.
   std::vector<std::string> Add(const JsonObject& holder, const char* name, bool again);
 
-  /// Returns the chat request's tool_choice, and removes tools that it does not allow. Throws ApiError for a tool that
-  /// does not exist.
+  /// Returns the chat request's tool_choice, and removes tools that the tool_choice does not allow. Throws ApiError for
+  /// a tool that does not exist.
   OrderedJson Choose(const JsonObject& body);
 
   const OrderedJson& chat() const { return chat_; }
