@@ -12,7 +12,7 @@ struct ProgramResult {
   std::string output;      // standard output and error together, at most 64 KiB
 };
 
-/// Runs a program without a shell and waits for its end. Kills it when the limit has passed.
+/// Runs a program without a shell and waits for its end. Kills the program when the limit has passed.
 ProgramResult RunProgram(const std::vector<std::string>& command, std::chrono::milliseconds limit);
 
 }  // namespace quire

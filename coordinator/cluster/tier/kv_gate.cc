@@ -124,8 +124,8 @@ void KvGate::Round(Engine& engine, double now) {
   }
 }
 
-/// Begins to bring stored blocks back for the call's next prompt for which that saves time. False: there is no such
-/// prompt.
+/// Begins to bring stored blocks back for the call's next prompt for which that saves time. Returns false if there is
+/// no such prompt.
 bool KvGate::Begin(Held& held, Engine& engine, double now) {
   for (; !reading_ && !held.prompts.empty(); held.prompts.erase(held.prompts.begin())) {
     const ArrivalPrompt& prompt = held.prompts.front();
@@ -220,7 +220,7 @@ void KvGate::End(Engine& engine, double now) {
     goes_on = CanGoOn(fetch, engine);
   } else {
     engine.ReleaseTicket(fetch.ticket);
-    // The store has noticed that the file is damaged. It may have a state after fewer tokens.
+    // The store has found the file damaged, and may have a state after fewer tokens.
     goes_on = fetch.kind == StoredKind::kState && !fetch.failed;
   }
   const auto held = std::ranges::find(held_, fetch.held, &Held::number);

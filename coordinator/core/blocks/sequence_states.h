@@ -43,7 +43,7 @@ class SequenceStates {
   /// Makes the state writable for the next step, and adds the change to the plan if the workers know the sequence.
   /// Requires BlocksToGrow free blocks. A state is kept only if its blocks and `reserved` further blocks are free.
   void Grow(Sequence& sequence, int reserved, StepPlan& plan);
-  /// Gives the sequence a state of its own, whose content is to come. Needs the blocks of a state.
+  /// Gives the sequence a state of its own, whose content arrives later. Needs the blocks of a state.
   void Renew(Sequence& sequence);
   /// Makes the coming checkpoint findable once all its tokens are computed. Call it after PrefixSharing::NameComputed.
   void Computed(Sequence& sequence);

@@ -21,7 +21,7 @@ class DraftCost {
     } else if (plain > 0) {
       const double before = row(sequences), seen = std::clamp((seconds / plain - 1) * sequences / drafts, 0.0, 1.0);
       Row& row = rows_[static_cast<size_t>(sequences) - 1];
-      // The first measurements count as much as what was assumed before.
+      // The first measurement counts as much as the cost that was assumed before.
       row.cost = before + std::max(kNew, 1.0 / (1 + ++row.num_seen)) * (seen - before);
     }
   }

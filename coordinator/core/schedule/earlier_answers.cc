@@ -79,7 +79,8 @@ void EarlierAnswers::Add(const Request& request, std::span<const TokenId> answer
   if (owners_.size() > kMostOwners) ForgetOne();
 }
 
-/// Forgets the oldest owner of the client with the most, so that no client's salts displace another client's answers.
+/// Forgets the oldest owner of the client with the most owners, so that no client's salts displace another client's
+/// answers.
 void EarlierAnswers::ForgetOne() {
   std::map<std::string_view, int> owned;
   for (const auto& [name, owner] : owners_) ++owned[owner.client];
