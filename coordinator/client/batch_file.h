@@ -22,7 +22,7 @@ class BatchFile {
   struct Entry {
     std::string custom_id;  // unique in the file
     std::string url;        // a path of the API
-    int64_t begin;          // offset of its line
+    int64_t begin;          // offset of the entry's line in the file
   };
   const std::vector<Entry>& entries() const { return entries_; }
 
@@ -52,7 +52,7 @@ class BatchAnswers {
 
   /// Returns the custom_ids of the requests that an earlier run has answered.
   const std::set<std::string>& answered() const { return file_.answered(); }
-  /// Appends a line, given without its newline. Throws Error when the disk does not take it.
+  /// Appends a line, given without its newline. Throws Error when the disk refuses the line.
   void Add(const std::string& line);
 
  private:

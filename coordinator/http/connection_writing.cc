@@ -5,8 +5,8 @@
 #include "coordinator/http/await_token.h"
 #include "coordinator/http/connection.h"
 
-// The writing side of a connection, which sends the answers. g++ 12 miscompiles some co_await expressions. The
-// coroutines here avoid them (coordinator/http/connection.cc).
+// The writing side of a connection, which sends the answers. The coroutines here avoid co_await expressions that g++ 12
+// miscompiles (coordinator/http/connection.cc).
 
 namespace quire {
 

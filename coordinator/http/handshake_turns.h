@@ -30,7 +30,7 @@ class HandshakeTurns {
   void Leave(Ticket ticket, const boost::asio::ip::address& address);
 
   /// The most open handshakes. Each handshake takes 0.1 to 0.25 MB, and lasts a few round trips, or longer if the
-  /// client is slow. When one more begins, the oldest is ended.
+  /// client is slow. When one more handshake begins, the oldest open handshake is ended.
   static constexpr size_t kMostOpen = 512;
   /// A handshake counts as open while this object lives.
   using Open = std::shared_ptr<void>;

@@ -27,7 +27,7 @@ class KvStore {
   static constexpr double kRestSeconds = 30;
   static constexpr size_t kMostUsesWaiting = 256;         // further uses are not recorded
   static constexpr int64_t kMostWaitingBytes = 64 << 20;  // bytes that wait to be written; beyond them HasRoom is false
-  static constexpr size_t kMostOrigins = 65536;           // most origins; a further one replaces another
+  static constexpr size_t kMostOrigins = 65536;           // most origins; a further origin replaces another
 
   struct Options {
     std::string path;

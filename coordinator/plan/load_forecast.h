@@ -9,7 +9,7 @@
 
 namespace quire {
 
-/// How the requests of a trace fared at one arrival rate.
+/// The results of a trace's requests at one arrival rate.
 struct LoadRow {
   double rate = 0;               // multiple of the trace's arrival rate
   double requests_a_second = 0;  // arrivals per second
