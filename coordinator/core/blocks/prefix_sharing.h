@@ -45,8 +45,7 @@ class PrefixSharing {
   bool StandsAtNamedBlocks(const Sequence& sequence) const;
   /// Makes full blocks of computed and known tokens findable.
   void NameComputed(Sequence& sequence);
-  /// Returns the number of cached blocks that hold the sequence's next tokens, up to max_tokens. Requires
-  /// StandsAtNamedBlocks.
+  /// Returns how many cached blocks hold the sequence's next tokens, up to max_tokens. Requires StandsAtNamedBlocks.
   int CountNext(Sequence& sequence, int max_tokens);
   /// At a block boundary, takes over cached blocks that hold the sequence's next tokens, up to max_tokens computed
   /// tokens. Never takes the last known token, which must be computed in order to draw the next one. Returns the number

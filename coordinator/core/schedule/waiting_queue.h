@@ -16,8 +16,7 @@ struct ClientAccount {
   int64_t left = 0;  // number of requests that had ended in the engine when this client's latest request ended
   ClientLimits limits;
   /// Sequence slots and blocks that other clients leave to this client until step until_step, because requests were
-  /// preempted for the client. The numbers include what the client itself uses. The client is likely to use as much
-  /// again, and requests admitted in between would have to be preempted.
+  /// preempted for the client, which is likely to need them again. The client's present use is included.
   struct Reserve {
     int sequences = 0, blocks = 0;
     int64_t until_step = 0;
@@ -48,9 +47,8 @@ struct ClientAccount {
 
 /// Decides which request is admitted next. The client that was served least goes first (Sheng et al., "Fairness in
 /// Serving Large Language Models", 2024: virtual token counters). A client that returns from idleness starts level with
-/// the active ones, so that no client saves up. Among clients served equally, the client with the more senior request
-/// goes first. Within a client, preempted requests go first, by seniority, then others by arrival. A priority level
-/// counts as kSecondsPerPriority of arrival time.
+/// the active ones. Among clients served equally, the client with the more senior request goes first. Within a client,
+/// preempted requests go first, by seniority, then others by arrival; a priority level counts as kSecondsPerPriority.
 class WaitingQueue {
  public:
   static constexpr double kSecondsPerPriority = 30;
