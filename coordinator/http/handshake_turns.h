@@ -39,8 +39,8 @@ class HandshakeTurns {
   Open Enter(std::function<void()> give_way);
 
  private:
-  static constexpr int kLeftInOnePass = 256;  // at most so many clients that have left are skipped between two polls
-  static constexpr int kInOnePass = 8;        // at most so many handshakes begin between two polls of the sockets
+  static constexpr int kLeftInOnePass = 256;  // most departed clients that are skipped between two polls
+  static constexpr int kInOnePass = 8;        // most handshakes that begin between two polls of the sockets
 
   void AwaitNext();
   void BeginThoseWhoMay();

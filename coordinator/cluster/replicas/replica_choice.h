@@ -34,10 +34,10 @@ inline constexpr int64_t kAffinityMargin = 512;
 int64_t LoadOf(const ReplicaView& view, const RequestShape& shape);
 
 /// Chooses the replica for a new request among the replicas that serve. Prefers replicas that are not recovering, and
-/// among those the ones for prefill. Takes the replica with the most cached leading blocks, unless its load exceeds the
-/// least load by more than the margin (kAffinityMargin). Otherwise takes the least loaded replica; among equally loaded
-/// replicas, takes the replica with the most free blocks, then the first replica. Returns nullopt when no replica
-/// serves.
+/// among those the replicas for prefill. Takes the replica with the most cached leading blocks, unless its load exceeds
+/// the least load by more than the margin (kAffinityMargin). Otherwise takes the least loaded replica; among equally
+/// loaded replicas, takes the replica with the most free blocks, then the first replica. Returns nullopt when no
+/// replica serves.
 std::optional<int> ChooseReplica(std::span<const ReplicaView> views, const RequestShape& shape);
 
 /// Chooses where a request that leaves `from` continues to decode: the least loaded other replica that serves, is not

@@ -61,7 +61,7 @@ StoredGain KvGate::GainOf(const ArrivalPrompt& prompt, const Engine& engine) con
 
 bool KvGate::IsWorthwhile(const StoredGain& gain, const Engine& engine, double now) const {
   if (gain.stored.empty() && gain.state.empty()) return false;
-  // Copies on the host come back without the gate.
+  // The engine itself brings back blocks that have host copies.
   const int begin = std::max(gain.usable, gain.from_host);
   if (begin >= gain.end) return false;
   const double size = engine.blocks().block_size(), count = gain.end - begin;

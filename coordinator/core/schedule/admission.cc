@@ -12,7 +12,7 @@ bool Admission::MayJoin(const Request& request, const Crowd& crowd, const StepDr
   return room_.MayRunBeside(request, crowd);
 }
 
-/// Admits waiting requests, client by client. When a client's next request finds no room, other clients still get their
+/// Admits waiting requests, client by client. When a client's next request does not fit, other clients still get their
 /// turns unless ClientShares::IsHeldUp.
 void Admission::AdmitWaiting(StepDraft& draft) {
   if (queue_.empty() || draft.budget <= 0) return;

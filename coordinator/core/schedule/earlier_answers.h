@@ -49,7 +49,7 @@ class EarlierAnswers {
     std::string client;
     std::vector<TokenId> tokens;  // kEnd follows every answer
     uint64_t last_added = 0;
-    // The index is computed from the tokens. It links places that have the same hash of the preceding tokens.
+    // The index, computed from the tokens, links places that have the same hash of the preceding tokens.
     std::vector<int32_t> newest;   // for each hash, the last place that has it; -1: none
     std::vector<int32_t> earlier;  // for each place, the previous place with the same hash
 

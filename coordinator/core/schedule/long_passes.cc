@@ -73,7 +73,7 @@ Allowance LongPasses::AllowanceOf(const StepDraft& draft) const {
   return {0, std::min(draft.budget, std::max(even, LeastTokens(draft)))};
 }
 
-/// Returns the time of a token whose prompt has so many tokens, relative to a token of a short prompt.
+/// Returns the time of a token whose prompt has `prompt_tokens` tokens, relative to a token of a short prompt.
 double LongPasses::CostOfToken(int prompt_tokens) const {
   const double of_short = cost_.TokenSeconds(0), of_this = cost_.TokenSeconds(0.5 * (prompt_tokens - 1));
   return of_short > 0 ? std::max(1.0, of_this / of_short) : 1.0;
