@@ -27,8 +27,8 @@ enum class DecisionKind : uint8_t {
   kGivesUpPlaces,       // gives places to another client's request `cause`; a: its client's running sequences, b: share
   kGivesUpBlocks,       // gives blocks to another client's request `cause`; a: blocks its client has or needs, b: share
   kWaitedTooLong,       // was not admitted in time; a: milliseconds since its arrival, b: milliseconds allowed
-  kSetAside,            // a background request makes way for others; a: blocks given up, b: 1 if it was queued
-  kTakenUp,             // a background request returns to the queue; b: waiting requests
+  kSetAside,            // waits for other requests or for its adapter; a: blocks given up, b: 0 if it is new, else 1
+  kTakenUp,             // a request that was set aside returns to the queue; b: waiting requests
   kDraftedByPrediction,  // when a request ends; a: guessed tokens that became part of its answer, b: guessed tokens
   kDraftedFromText,      // when a request ends; a and b as with kDraftedByPrediction, for guesses from its own tokens
   kDraftedFromAnswers,   // when a request ends; a and b as with kDraftedByPrediction, for guesses from earlier answers

@@ -37,7 +37,7 @@ class BlockManager {
   /// table. Both need free blocks. Grow keeps the old state as a checkpoint if `reserved` more blocks are free.
   void Grow(Sequence& sequence, int num_tokens, StepPlan& plan, int reserved = 0);
   void Extend(Sequence& sequence, int num_tokens, StepPlan& plan);
-  /// Appends up to `count` next blocks, which the plan copies back from the host. Returns how many. Send the plan.
+  /// Appends up to `count` next blocks that are cached or have host copies. Returns how many. The plan must be sent.
   int BringFromHost(Sequence& sequence, int count, StepPlan& plan);
   /// Counts `count` more tokens as computed and makes full blocks findable. All tokens so far must be known.
   void Computed(Sequence& sequence, int count);

@@ -47,8 +47,8 @@ class HostCache : public CacheListener {
   std::optional<BlockId> CopyOf(Sequence& sequence, int index) const;
   /// Returns the host blocks of the state after the block with this copy; empty: there is none.
   std::span<const BlockId> StateAfter(BlockId copy) const { return states_.Find(copy); }
-  /// Returns how many of the sequence's next blocks, up to max_tokens, are cached on the device or then have host
-  /// copies. In models with states, the count ends at a state with a copy. The last known token is never included.
+  /// Returns how many of the sequence's next blocks, up to max_tokens, are cached on the device or have host copies.
+  /// The last of these has a copy, in models with states also of its state. Never includes the last known token.
   int Count(Sequence& sequence, int max_tokens) const;
   /// Holds the host blocks of a prompt, which the plan being made reads, until EndPlan.
   void Bring(std::span<const BlockId> hosts);

@@ -22,7 +22,7 @@ struct CommonPart {
 /// clients. The memory is bounded.
 class EarlierAnswers {
  public:
-  static constexpr size_t kMostTokens = size_t{1} << 15;  // tokens kept for one owner; when full, the older half goes
+  static constexpr size_t kMostTokens = size_t{1} << 15;  // most tokens of an owner; then the older half is dropped
   /// The most owners. When there are more, the client with the most owners loses the one whose last answer is oldest.
   static constexpr size_t kMostOwners = 64;
   static constexpr size_t kLeastCommon = 3;  // a shorter common part is not found

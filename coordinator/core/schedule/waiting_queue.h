@@ -36,7 +36,7 @@ struct ClientAccount {
     bool passed_over = false;       // no request of the client is admitted in this round of turns
     bool gave_way = false;          // no request of the client is admitted with this plan
     bool stands_back = false;       // other clients go first in this round of turns
-    bool left_room = false;         // stands_back is true although the client's next request fits
+    bool left_room = false;         // the client stands back with a request above a share, which would fit
     Request* picked = nullptr;      // a waiting request that goes before the client's next one; null: none
     int decodes = 0, beams = 0;     // sequences with one token to compute, beams counted apart
     int64_t chunks = 0;             // tokens to compute of the client's other sequences
