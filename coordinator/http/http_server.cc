@@ -115,8 +115,8 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
   }
 
   /// Closes the connection that has waited longest in the kernel's queue, with the help of the spare descriptor. Call
-  /// it when the process is out of descriptors and no connection is silent. The client of that connection then learns
-  /// at once that it is not served.
+  /// this function when accepting failed and no silent connection was ended to free a descriptor. The client of the
+  /// closed connection then learns at once that it is not served.
   void CloseOneWaiting() {
     ::close(spare);
     ::close(::accept(acceptor.native_handle(), nullptr, nullptr));

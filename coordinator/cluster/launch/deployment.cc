@@ -153,10 +153,10 @@ void Deployment::BringUp() {
 }
 
 PoolSizes Deployment::ChoosePoolSizes() const {
-  // Requests outlive an epoch, and a recurrent state may take more blocks on the new epoch's ranks than on the old
-  // ones.
   for (const std::string& warning : HostWarnings(topology_, assignment_.compute.backend, group_->ranks()))
     spdlog::warn("{}", warning);
+  // Requests outlive an epoch, and a recurrent state may take more blocks on the new epoch's ranks than on the old
+  // ones.
   const int needed = engine_ == nullptr ? 1 : engine_->BlocksNeeded(StateBlocks(group_->ranks()));
   return ChoosePools(topology_, assignment_.compute.backend, group_->ranks(),
                      {.max_model_len = max_model_len_, .blocks_needed = needed});
