@@ -20,8 +20,8 @@
 namespace quire {
 
 /// Stores blocks in a directory, with a writing thread and a reading thread. Only the constructor and the destructor
-/// wait for the disk. When the disk fails, blocks are not stored or not found; the first failure is logged, and the
-/// directory is not used for kRestSeconds.
+/// wait for the disk. When the disk fails, blocks are not stored or not found; a failure is logged, and the directory
+/// is then not used for kRestSeconds.
 class KvStore {
  public:
   static constexpr double kRestSeconds = 30;
