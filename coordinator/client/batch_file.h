@@ -41,10 +41,9 @@ class BatchFile {
   std::vector<Entry> entries_;
 };
 
-/// The file of a batch's answers, a JSON object on each line: {"id": ..., "custom_id": ..., "response":
-/// {"status_code", "request_id", "body"}, "error": null}. If the server could not be reached, `response`
-/// is null and `error` is set. Answers come in any order. No other process may write to the file
-/// meanwhile.
+/// The file of a batch's answers, a JSON object on each line: {"id": ..., "custom_id": ..., "response": {"status_code",
+/// "request_id", "body"}, "error": null}. If the request ended with a network error, `response` is null and `error` is
+/// set. Answers come in any order. No other process may write to the file meanwhile.
 class BatchAnswers {
  public:
   /// Opens the file as AnswersFile does.
