@@ -24,7 +24,7 @@ enum class DecisionKind : uint8_t {
   kTimedOut,            // a request took too long; a: milliseconds since its arrival, b: milliseconds allowed
   kDeparted,            // the request left for another replica; a: blocks taken along, b: blocks given up
   kArrived,             // the request came from another replica; a: blocks brought along, b: waiting requests
-  kGivesUpPlaces,       // gives places to another client's request `cause`; a: its client's running sequences, b: share
+  kGivesUpPlaces,       // gives slots to another client's request `cause`; a: its client's running sequences, b: share
   kGivesUpBlocks,       // gives blocks to another client's request `cause`; a: blocks its client has or needs, b: share
   kWaitedTooLong,       // was not admitted in time; a: milliseconds since its arrival, b: milliseconds allowed
   kSetAside,            // waits for other requests or for its adapter; a: blocks given up, b: 0 if it is new, else 1

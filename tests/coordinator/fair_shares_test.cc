@@ -1,5 +1,5 @@
-// Tests the rules by which clients share places, blocks and steps, one rule in each test. The simulator (tests/sim)
-// checks the rules for random sets of clients.
+// Tests the rules by which clients share sequence slots, blocks and steps, one rule in each test. The simulator
+// (tests/sim) checks the rules for random sets of clients.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -448,7 +448,7 @@ TEST_F(FairSharesTest, NewClient_DoesNotWait_UntilALargeRequestFits) {
   Make(60'000, 8, 64);
   ASSERT_FALSE(Submit(1, "a", 4, 1000, 4));
   Step();
-  ASSERT_FALSE(Submit(2, "b", 4, 100, 8));  // this request needs all places
+  ASSERT_FALSE(Submit(2, "b", 4, 100, 8));  // this request needs all sequence slots
   Step();
   ASSERT_FALSE(Submit(3, "c", 4, 1));
   Step();
@@ -484,7 +484,8 @@ TEST_F(FairSharesTest, ClientWithItsFullShare_TakesNoSlot_ThatAnotherClientIsEnt
     ASSERT_FALSE(Submit(2, "a", 4, 100));
     ASSERT_FALSE(Submit(3, "b", 40, 100));
     while (TokensOf(3) == 0) Step();
-    // One place is left. Client a was served less, so its turn comes first, but client b has a right to the place.
+    // One sequence slot is left. Client a was served less, so its request is first in the queue, but client b has a
+    // right to the slot.
     ASSERT_FALSE(Submit(4, "a", 4, 100));
     ASSERT_FALSE(Submit(5, "b", 4, 100));
     for (int i = 0; i < 5; ++i) Step();
@@ -508,7 +509,7 @@ TEST_F(FairSharesTest, ClientWithItsFullShare_TakesASlot_ThatNoOtherClientIsEnti
 TEST_F(FairSharesTest, RequestAboveAShare_IsNotAdmitted_ToSlotsThatOtherClientsAreEntitledTo) {
   for (const bool plan_ahead : {false, true}) {
     Make(100'000, 12, 64, plan_ahead);
-    ASSERT_FALSE(Submit(1, "a", 4, 100, 6));  // the share of each client is 4 places
+    ASSERT_FALSE(Submit(1, "a", 4, 100, 6));  // the share of each client is 4 sequence slots
     ASSERT_FALSE(Submit(2, "b", 4, 10, 4));
     ASSERT_FALSE(Submit(3, "c", 4, 10, 4));
     Step();
