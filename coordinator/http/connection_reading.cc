@@ -195,8 +195,7 @@ asio::awaitable<void> Connection::Refuse(HttpResponse response) {
   co_await Send(std::move(response));
   Tell();
   if (socket_.encrypted()) co_await SayGoodbye();
-  // Read what the client still sends: with unread input the kernel resets the connection and drops the
-  // answer.
+  // Read what the client still sends: with unread input, the kernel resets the connection and drops the answer.
   beast::error_code ignored;
   socket_.tcp().shutdown(tcp::socket::shutdown_send, ignored);
   char drain[4096];

@@ -332,7 +332,7 @@ class Server {
   RequestLogs logs_;
   ModelRoster models_;
   std::unique_ptr<BatchStore> kept_;  // the store of files and batches; null: the server keeps none
-  ByteBudget data_memory_, admin_memory_{{kAdminMemoryBytes, kAdminMemoryBytes}};  // connections hold leases of these
+  ByteBudget data_memory_, admin_memory_{{kAdminMemoryBytes, kAdminMemoryBytes}};  // connections hold leases of both
   std::mutex io_mutex_;  // guards the pointer io_ against engine threads
   std::unique_ptr<asio::io_context> io_;
   std::unique_ptr<asio::signal_set> signals_;

@@ -101,9 +101,9 @@ void AddNetwork(CommandLine& line, const Topology& topology, const std::vector<N
   line.Mca("oob_tcp_if_include", fmt::format("{}", fmt::join(interfaces, ",")));
 }
 
-/// Returns the mpirun to start. As for quire-worker, a program beside this one takes precedence over PATH: a Python
-/// environment holds both, and need not be in PATH. If both are the same file, returns the plain name, because mpirun
-/// takes a path as the folder of Open MPI on every node.
+/// Returns the mpirun to start. As for quire-worker, a program beside this one takes precedence over PATH, because a
+/// Python environment with Quire and Open MPI need not be in PATH. If PATH leads to the same file, returns the plain
+/// name, because mpirun takes a path as the folder of Open MPI on every node.
 std::string MpirunProgram() {
   const auto found = FindProgram("mpirun"), in_path = FindInPath("mpirun");
   std::error_code ignored;
