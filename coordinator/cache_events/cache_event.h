@@ -12,7 +12,7 @@
 
 namespace quire {
 
-/// A change of a replica's prefix cache, for routers outside of Quire. 64 bits of its hash identify a block.
+/// A change of a replica's prefix cache, for routers outside of Quire. A block is identified by 64 bits of its hash.
 struct CacheEvent {
   enum class Kind { kStored, kRemoved, kCleared };
   Kind kind;

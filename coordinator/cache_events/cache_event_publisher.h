@@ -48,7 +48,7 @@ class CacheEventPublisher {
   CacheEventSource source_;
   CacheEventQueue queue_;
   std::atomic<bool> ending_{false};
-  std::unique_ptr<Sockets> sockets_;  // only the thread uses it while the thread runs
+  std::unique_ptr<Sockets> sockets_;  // while the thread runs, other threads use only wake_fd
   std::thread thread_;
 };
 

@@ -15,8 +15,9 @@ namespace quire {
 /// Keeps the last batches of cache events, and sends them again to clients that ask (ROUTER socket). A client sends
 /// ["", number] and gets ["", number, batch] for each kept batch from that number on, then ["", the number -1, ""].
 ///
-/// A client has one replay at a time: what it asks meanwhile is dropped. Clients take turns, and the caller can publish
-/// new batches between two calls of Serve(), so no client delays others, however much it asks. Not thread-safe.
+/// A client has one replay at a time: requests that the client sends during its replay are dropped. Clients take turns,
+/// and the caller can publish new batches between two calls of Serve(), so no client delays others, however many
+/// requests it sends. Not thread-safe.
 class CacheEventReplays {
  public:
   /// Listens on the endpoint. Keeps at most `max_batches` batches, and 64 MiB of them. Throws Error when the endpoint

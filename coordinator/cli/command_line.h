@@ -15,8 +15,8 @@ std::vector<std::string> Arguments(int argc, const char* const* argv);
 std::string Suggestion(const CLI::App& app, const std::vector<std::string>& arguments);
 
 /// Returns the candidate that needs the fewest insertions, deletions, replacements and swaps of neighbouring letters to
-/// become `word`; of several such candidates, the first. Returns "" if all candidates need more than a third of the
-/// word's letters.
+/// become `word`; of several such candidates, the first. Returns "" if every candidate needs more edits than a third of
+/// the word's letters; one edit is always allowed.
 std::string NearestWord(const std::string& word, const std::vector<std::string>& candidates);
 
 }  // namespace quire

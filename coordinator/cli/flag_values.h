@@ -22,8 +22,8 @@ YamlNode ValueInGibibytes(const std::string& text, const std::string& flag);
 YamlNode ValueOfTokens(const std::string& text, const std::string& flag);
 /// Returns the list for words with commas between them, or for a JSON list as in vLLM.
 YamlNode ValueOfWords(const std::string& text, const std::string& flag);
-/// Returns the list for a name, or for a JSON list of names. InOwnWords makes such a JSON list from several words
-/// (foreign_words.h).
+/// Returns the value for one name, or the list for a JSON list of names. InOwnWords makes such a JSON list from several
+/// words (foreign_words.h).
 YamlNode ValueOfNames(const std::string& text, const std::string& flag);
 
 /// Returns the list for one adapter or a JSON list of adapters. An adapter is NAME=PATH, or JSON with "name" and

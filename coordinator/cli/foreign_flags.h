@@ -7,8 +7,8 @@
 // Flags and commands of vLLM, SGLang, llama.cpp, Ollama and TGI, and how this program treats each.
 namespace quire {
 
-/// What happens to a foreign flag. kOurs: it is another spelling of flags of Quire. kNotNeeded: it changes nothing
-/// here, and a line in the log says why. kRefused: the command ends with an error that names the remedy.
+/// The treatment of a foreign flag. kOurs: the flag is another spelling of flags of Quire. kNotNeeded: the flag changes
+/// nothing here, and a line in the log says why. kRefused: the command ends with an error that names the remedy.
 enum class FlagFate { kOurs, kNotNeeded, kRefused };
 
 /// The words that a flag takes. kSwitch: at most one of on, off, auto, true, false, or a number.

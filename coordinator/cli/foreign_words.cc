@@ -181,8 +181,8 @@ class Translation {
     return true;
   }
 
-  /// Adds a flag and its value. If the value is empty or begins with a dash, puts "=" between them, as the parser
-  /// requires.
+  /// Adds a flag and its value. Puts "=" between a long flag and its value, as the parser requires, if the value is
+  /// empty or begins with a dash, or if the flag takes no value.
   static void PutFlag(const std::string& name, const std::string& value, bool takes_value, OwnWords& own) {
     if (name.starts_with("--") && (value.empty() || value.starts_with('-') || !takes_value)) {
       own.words.push_back(name + "=" + value);

@@ -47,7 +47,7 @@ bool AskWhetherToFetch(const std::string& name) {
 }
 
 /// Returns this process's environment, with this program's folder first in PATH. That folder may be a Python
-/// environment that was not activated, and its python3 is the one that can fetch.
+/// environment that was not activated, whose python3 can fetch models.
 std::vector<std::string> EnvironmentOfScript() {
   std::vector<std::string> variables;
   std::string path = OwnFolder();

@@ -50,8 +50,8 @@ fs::path Expanded(const std::string& folder) {
   return is_home ? Home() / folder.substr(std::min<size_t>(2, folder.size())) : fs::path(folder);
 }
 
-/// Returns the GGUF models in a folder and its direct subfolders (with `deepest` 0 in the folder only). Of a split
-/// model, returns only the first part. Skips mmproj files, which contain the vision parts of models.
+/// Returns the GGUF models in a folder and its direct subfolders (with `deepest` 0 in the folder only). Returns only
+/// the first part of a split model. Skips mmproj files, which contain the vision parts of models.
 std::vector<std::string> GgufModelsIn(const fs::path& folder, int deepest = 1) {
   std::vector<std::string> files;
   const auto options = fs::directory_options::skip_permission_denied;

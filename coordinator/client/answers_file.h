@@ -32,7 +32,7 @@ class AnswersFile {
 
   /// Returns the custom_ids of the requests that an earlier run has answered.
   const std::set<std::string>& answered() const { return answered_; }
-  /// Appends bytes. Throws Error when the disk does not take them.
+  /// Appends the bytes. Throws Error when the disk refuses the bytes.
   void Add(std::string_view bytes);
 
  private:

@@ -22,7 +22,7 @@ class BatchFile {
   struct Entry {
     std::string custom_id;  // unique in the file
     std::string url;        // a path of the API
-    int64_t begin;          // offset of its line
+    int64_t begin;          // offset of the entry's line in the file
   };
   const std::vector<Entry>& entries() const { return entries_; }
 
@@ -41,10 +41,9 @@ class BatchFile {
   std::vector<Entry> entries_;
 };
 
-/// The file of a batch's answers, a JSON object on each line: {"id": ..., "custom_id": ..., "response":
-/// {"status_code", "request_id", "body"}, "error": null}. If the server could not be reached, `response`
-/// is null and `error` is set. Answers come in any order. No other process may write to the file
-/// meanwhile.
+/// The file of a batch's answers, a JSON object on each line: {"id": ..., "custom_id": ..., "response": {"status_code",
+/// "request_id", "body"}, "error": null}. If the request ended with a network error, `response` is null and `error` is
+/// set. Answers come in any order. No other process may write to the file meanwhile.
 class BatchAnswers {
  public:
   /// Opens the file as AnswersFile does.
@@ -52,7 +51,7 @@ class BatchAnswers {
 
   /// Returns the custom_ids of the requests that an earlier run has answered.
   const std::set<std::string>& answered() const { return file_.answered(); }
-  /// Appends a line, given without its newline. Throws Error when the disk does not take it.
+  /// Appends a line, given without its newline. Throws Error when the disk refuses the line.
   void Add(const std::string& line);
 
  private:

@@ -23,7 +23,7 @@
 #include "coordinator/client/batch_file.h"
 #include "coordinator/client/http_client.h"
 
-// g++ 12 miscompiles some co_await expressions. The coroutines here avoid them (coordinator/http/connection.cc).
+// The coroutines here avoid co_await expressions that g++ 12 miscompiles (coordinator/http/connection.cc).
 
 namespace quire {
 
@@ -33,7 +33,8 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 constexpr auto kErrorAsValue = asio::as_tuple(asio::use_awaitable);
-// The longest pauses before another try, in seconds: one that this program chooses, and one that the server asks for.
+// The longest pauses before another try, in seconds: a pause that this program chooses, and a pause that the server
+// asks for.
 constexpr int kLongestPause = 30, kLongestPauseAsked = 600;
 
 /// Shows the progress of a run on standard error.
@@ -62,7 +63,7 @@ class Progress {
     const size_t filled = kCells * done_ / total_;
     text = fmt::format("[{:#<{}}{:.<{}}] {}", "", filled, "", kCells - filled, text);
     if (winsize size{}; ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1)
-      // The text must fit one line, because the next text overwrites it
+      // The text must fit one line, because the next text overwrites this line.
       text.resize(std::min<size_t>(text.size(), size.ws_col - 1u));
     fmt::print(stderr, "\r{}\x1b[K", text);
     std::fflush(stderr);

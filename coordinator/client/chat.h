@@ -19,8 +19,8 @@ struct ChatCommand {
 };
 
 /// Reads user messages from standard input, one on each line, and writes answers to standard output as they arrive.
-/// Lines that begin with "/" are commands (/help). Returns 1 when the last answer was incomplete. Throws Error for an
-/// invalid address or key file.
+/// Lines that begin with "/" are commands (/help). Returns 1 when the last answer was incomplete, or when the user is
+/// at a terminal and no server answers at the start. Throws Error for an invalid address or key file.
 int RunChat(ChatCommand command);
 
 }  // namespace quire

@@ -22,8 +22,8 @@ struct ClientRequest {
   std::optional<std::string> body;                                 // JSON for a POST; nullopt: a GET
   std::chrono::milliseconds patience = std::chrono::seconds(660);  // longest silence in an answer; requests take up to
                                                                    // 600 s
-  // Applies without an on_body callback. Once the length of the body is known, at least 1 KiB/s must arrive in every
-  // period of `pace`. The whole answer must arrive within `patience`.
+  // The pace applies only without an on_body callback. Once the length of the body is known, at least 1 KiB/s must
+  // arrive in every period of `pace`. The whole answer must arrive within `patience`.
   std::chrono::milliseconds pace = std::chrono::seconds(10);
   std::vector<std::pair<std::string, std::string>> headers = {};  // further header fields, without line ends
 };

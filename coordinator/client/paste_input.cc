@@ -75,7 +75,7 @@ class MarkedKeys {
     return byte;
   }
 
-  /// Returns one character of UTF-8. A malformed byte stands for itself.
+  /// Returns one character of UTF-8; '?' for an incomplete one. A byte that cannot begin a character stands for itself.
   int NextCharacter() {
     const int first = NextByte();
     const int more = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : first >= 0xc0 ? 1 : 0;

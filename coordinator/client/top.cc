@@ -135,7 +135,7 @@ class Screen {
 
 constexpr const char* kOrders[] = {"state", "age", "prompt", "output", "blocks", "client"};  // names of TopOrder
 
-/// What the user has chosen by keys: the order of the list, and the position in it.
+/// The user's choices: the order of the list, and the position in the list.
 struct Choice {
   TopOrder order = TopOrder::kState;
   size_t first = 0;  // index of the request at the top of the list

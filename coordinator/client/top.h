@@ -11,9 +11,9 @@ struct TopCommand {
   double interval_seconds = 1;
 };
 
-/// On a terminal, redraws a view until q or Ctrl-C is pressed. Otherwise prints the difference between two readings,
-/// one interval apart, and returns. A view that is open waits if the server goes away. Throws Error when the first
-/// reading fails or is refused.
+/// On a terminal, redraws a view until q or Ctrl-C is pressed. Otherwise prints the view once, with the rates between
+/// two readings that are one interval apart. A view that is open waits if the server goes away. Throws Error when the
+/// first reading fails or is refused.
 int RunTop(const TopCommand& command);
 
 }  // namespace quire

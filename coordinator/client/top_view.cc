@@ -81,8 +81,8 @@ std::string Percent(int64_t part, int64_t whole) {
   return fmt::format("{:.0f} %", 100 * static_cast<double>(part) / static_cast<double>(std::max<int64_t>(1, whole)));
 }
 
-/// Returns the line about draft tokens; empty while there are none. For each position it shows the share of all drafts
-/// whose token at that position was right, so the shares fall from position to position.
+/// Returns the line about draft tokens; empty while there are no draft tokens. For each position the line shows the
+/// share of all drafts whose token at that position was right, so the shares fall from position to position.
 std::string DraftsLine(const Json& status) {
   if (!status.contains("speculation")) return "";  // an older server
   const Json& speculation = status["speculation"];
@@ -133,7 +133,7 @@ bool Before(const Json& a, const Json& b, TopOrder order) {
   return false;
 }
 
-/// Returns the requests in this order. Requests that are equal in it keep the server's order.
+/// Returns the requests in this order. Requests that are equal in this order keep the server's order.
 std::vector<const Json*> Sorted(const Json& requests, TopOrder order) {
   std::vector<const Json*> sorted;
   for (const Json& request : requests) sorted.push_back(&request);
@@ -141,7 +141,8 @@ std::vector<const Json*> Sorted(const Json& requests, TopOrder order) {
   return sorted;
 }
 
-/// Adds the numbers of batches, and those of the listed batches that are not over, as far as they fit.
+/// Adds a line with the number of batches in each state, then a line for each listed batch that is not over, at most
+/// kMostShown.
 void AddBatches(const Json& numbers, const Json& list, std::vector<std::string>& lines) {
   constexpr size_t kMostShown = 5;
   std::string counts;
@@ -165,7 +166,7 @@ void AddBatches(const Json& numbers, const Json& list, std::vector<std::string>&
   }
 }
 
-/// Adds a line for each model, if there are several or if the only one is not ready.
+/// Adds a line for each model, if there are several models or if the only model is not ready.
 void AddModels(const Json& models, std::vector<std::string>& lines) {
   if (models.size() == 1 && models[0].at("state") == "ready") return;
   lines.push_back(fmt::format("{}  {}  {:>8}  {:>8}  {:>8}  {:>12}", Cell("MODEL", 26), Cell("STATE", 11), "RUNNING",

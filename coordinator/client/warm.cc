@@ -20,7 +20,7 @@
 #include "comm/base/printable.h"
 #include "coordinator/client/http_client.h"
 
-// g++ 12 miscompiles some co_await expressions. The coroutines here avoid them (coordinator/http/connection.cc).
+// The coroutines here avoid co_await expressions that g++ 12 miscompiles (coordinator/http/connection.cc).
 
 namespace quire {
 
@@ -30,7 +30,7 @@ namespace {
 
 constexpr JsonLimits kPromptLimits{.max_depth = 64, .max_nodes = 10'000'000};
 constexpr int kTries = 10;                                         // tries of a prompt refused for lack of capacity
-constexpr int kPauseSeconds = 1, kLongestServerPauseSeconds = 30;  // between them
+constexpr int kPauseSeconds = 1, kLongestServerPauseSeconds = 30;  // seconds between tries
 
 bool IsTokens(const Json& json) {
   return json.is_array() && !json.empty() &&

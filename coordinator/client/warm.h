@@ -10,7 +10,7 @@ struct WarmCommand {
   std::string input;  // path of the file of prompts (WarmRequestOf); "-": standard input
   std::string url = "http://127.0.0.1:8000";
   std::string api_key_file;  // path of a file with the key in its first line; empty: no key
-  std::string model;         // the model of the prompts that name none; empty: the server's first
+  std::string model;         // the model of prompts that name no model; empty: the server's first model
   int max_concurrency = 4;   // prompts at once
 };
 

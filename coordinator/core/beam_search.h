@@ -21,8 +21,8 @@ struct BeamOptions {
   EarlyStopping early_stopping = EarlyStopping::kNo;
 };
 
-/// One beam's generated tokens. `score` is the sum of their log-probabilities; a finished beam's sum is divided by
-/// (number of generated tokens) ^ length_penalty.
+/// One beam's generated tokens. `score` is the sum of the tokens' log-probabilities; a finished beam's sum is divided
+/// by (number of generated tokens) ^ length_penalty.
 struct Beam {
   std::vector<TokenId> tokens;
   std::vector<float> logprobs;
@@ -35,9 +35,10 @@ struct Beam {
   }
 };
 
-/// Selects beams step by step like HF transformers' generate(num_beams=...) (v5, _beam_search). Of all continuations,
-/// those among the best `width` that end become finished beams, and the best `width` that do not end go on. The best
-/// `width` finished beams are kept. The class holds no KV blocks and no slots at the workers.
+/// Selects beams step by step like HF transformers' generate(num_beams=...) (v5, _beam_search). In each step, a
+/// continuation that ends becomes a finished beam if it is among the best `width` continuations. The best `width`
+/// continuations that do not end become the running beams. The best `width` finished beams are kept. The class holds no
+/// KV blocks and no slots at the workers.
 class BeamSearch {
  public:
   BeamSearch(const BeamOptions& options, std::vector<TokenId> stop_token_ids, int max_tokens);

@@ -24,18 +24,18 @@ enum class DecisionKind : uint8_t {
   kTimedOut,            // a request took too long; a: milliseconds since its arrival, b: milliseconds allowed
   kDeparted,            // the request left for another replica; a: blocks taken along, b: blocks given up
   kArrived,             // the request came from another replica; a: blocks brought along, b: waiting requests
-  kGivesUpPlaces,       // it gives places to another client's `cause`; a: its client's running sequences, b: share
-  kGivesUpBlocks,       // it gives blocks to another client's `cause`; a: blocks its client has or needs, b: share
-  kWaitedTooLong,       // the request found no room in time; a: milliseconds since its arrival, b: milliseconds allowed
-  kSetAside,            // a background request makes way for others; a: blocks given up, b: 1 if it was queued
-  kTakenUp,             // a background request returns to the queue; b: waiting requests
+  kGivesUpPlaces,       // gives slots to another client's request `cause`; a: its client's running sequences, b: share
+  kGivesUpBlocks,       // gives blocks to another client's request `cause`; a: blocks its client has or needs, b: share
+  kWaitedTooLong,       // was not admitted in time; a: milliseconds since its arrival, b: milliseconds allowed
+  kSetAside,            // waits for other requests or for its adapter; a: blocks given up, b: 0 if it is new, else 1
+  kTakenUp,             // a request that was set aside returns to the queue; b: waiting requests
   kDraftedByPrediction,  // when a request ends; a: guessed tokens that became part of its answer, b: guessed tokens
   kDraftedFromText,      // when a request ends; a and b as with kDraftedByPrediction, for guesses from its own tokens
   kDraftedFromAnswers,   // when a request ends; a and b as with kDraftedByPrediction, for guesses from earlier answers
   kDraftedByModel,       // when a request ends; a and b as with kDraftedByPrediction, for guesses of the draft model
   kDraftedByLayer,       // when a request ends; a and b as with kDraftedByPrediction, for guesses of a prediction layer
-  kStoodBack,            // other clients took the room that it found; a: its sequences, b: its client's share of places
-  kHeldForPasses,        // its prompt must be computed in slices, while passes hold the room; a: tokens, b: rows kept
+  kStoodBack,            // let other clients go first and fits no longer; a: its sequences, b: its client's share
+  kHeldForPasses,        // waits until other prompts in slices are done; a: its tokens, b: tokens of those prompts
   kBroughtFromHost,      // its next blocks were cached on the host; a: blocks copied back, b: blocks free before
 };
 

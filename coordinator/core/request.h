@@ -31,7 +31,7 @@ struct ClientAccount;
 struct Request {
   RequestId id = 0;
   std::string name;    // the id that the client sees
-  std::string client;  // the client (API key) whose share the request uses; empty: all requests without a key share one
+  std::string client;  // the client (API key); empty: all requests without a key count as one client
   ClientLimits client_limits;
   int priority = 0;            // within one client; the lower number goes first
   double arrival_seconds = 0;  // time of arrival on the engine's clock
@@ -52,7 +52,7 @@ struct Request {
   bool forked = false;
   double rank = 0;  // order among the client's waiting requests; the lower number goes first
   int num_preemptions = 0;
-  int num_yields = 0;                // times it gave room to other clients: preempted for them, or it stood back
+  int num_yields = 0;                // how often the request was preempted for other clients or stood back for them
   int64_t admitted_step = 0;         // number of the step that last admitted the request
   double last_moved_seconds = -1e9;  // time when the request came from another engine
   /// The number of worker groups lost in a row, with no token in between, that were computing the request;

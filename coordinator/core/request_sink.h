@@ -19,7 +19,7 @@ struct TokenEvent {
   bool more_follow = false;            // the next call delivers another token of the same choice
 };
 
-/// Why a request ended without its result.
+/// The reason why a request ended without its result.
 enum class RequestError {
   kWorkersLost,  // the worker group was lost
   kTimedOut,     // the request exceeded the server's time limit
@@ -32,7 +32,7 @@ enum class RequestError {
   kGivenUp,      // worker groups were lost with the request too often, or the KV cache became too small for it
 };
 
-/// Receives the results of one request. The engine's thread makes all calls, in order, so they must not block. Each
+/// Receives the results of one request. The engine's thread makes all calls, in order, so no method may block. Each
 /// choice gets OnToken for every token, then OnFinish. If the request fails, OnError comes once and is the last call.
 class RequestSink {
  public:

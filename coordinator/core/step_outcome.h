@@ -6,7 +6,7 @@
 
 namespace quire {
 
-/// How long the slowest worker took for each part of a step, in microseconds.
+/// The time that the slowest worker took for each part of a step, in microseconds.
 struct StepTimes {
   uint32_t compute_micros = 0;  // total time
   uint32_t swap_micros = 0;     // part of compute_micros: block moves between device and host

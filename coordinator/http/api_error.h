@@ -17,12 +17,12 @@ struct ApiError : std::runtime_error {
   bool retry_in_vain = false;  // a retry would cost the same work and fail again
 };
 
-/// Returns an error of status 400. Its code and message let clients conclude that they must send less text. `rest`
-/// names the part of the request that does not fit.
+/// Returns an error of status 400, whose code and message tell clients to send less text. `rest` names the part of the
+/// request that does not fit.
 ApiError ContextLengthError(int max_model_len, const std::string& rest, std::string param);
 
-/// Returns the answer for this error. If a retry would be in vain, it has `x-should-retry: false`, which clients that
-/// retry respect. Otherwise, with status 503 or 429, it has Retry-After.
+/// Returns the answer for this error. If a retry would be in vain, the answer has `x-should-retry: false`, which
+/// clients that retry respect. Otherwise an answer with status 503 or 429 has Retry-After.
 HttpResponse ErrorResponse(const ApiError& error);
 
 }  // namespace quire

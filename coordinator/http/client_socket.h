@@ -9,8 +9,8 @@
 
 namespace quire {
 
-/// A client's connection, in clear text or under TLS, as a stream for Asio and Beast. In clear text it costs no more
-/// than its socket.
+/// A client's connection, in clear text or under TLS, as a stream for Asio and Beast. A connection in clear text takes
+/// no more memory than its socket.
 class ClientSocket {
  public:
   using Tcp = boost::asio::ip::tcp::socket;

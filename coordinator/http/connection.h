@@ -80,7 +80,7 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   ClientSocket socket_;
   boost::asio::steady_timer deadline_;                     // deadline of the read or write in progress
   std::unique_ptr<boost::asio::steady_timer> poll_timer_;  // created only when PollForEnd or AwaitEarlyRead needs it
-  boost::beast::flat_buffer buffer_;                       // bounded: it also bounds chunk extensions and trailers
+  boost::beast::flat_buffer buffer_;                       // bounded, which also bounds chunk extensions and trailers
   PortTurns& turns_;
   boost::asio::ip::address peer_;             // unspecified: the client left before accept read it
   ConnectionPlaces::Place* place_ = nullptr;  // null unless Serve runs

@@ -7,7 +7,7 @@
 #include "coordinator/http/connection.h"
 
 // The TLS handshake of a connection, and its end from either side.
-// g++ 12 miscompiles some co_await expressions. The coroutines here avoid them (coordinator/http/connection.cc).
+// The coroutines here avoid co_await expressions that g++ 12 miscompiles (coordinator/http/connection.cc).
 
 namespace quire {
 
@@ -144,7 +144,7 @@ void Connection::ReadEarly() {
       self->buffer_.commit(1);
     }
     if (!self->watching_) {
-      if (self->poll_timer_ != nullptr) self->poll_timer_->cancel();  // AwaitEarlyRead waits for it
+      if (self->poll_timer_ != nullptr) self->poll_timer_->cancel();  // AwaitEarlyRead waits for this timer
       return;
     }
     if (error && error != asio::error::operation_aborted) return self->MarkGone();

@@ -8,7 +8,7 @@
 #include "coordinator/http/connection.h"
 
 // The reading side of a connection: it reads the requests, and refuses those that break a rule of HTTP.
-// g++ 12 miscompiles some co_await expressions. The coroutines here avoid them (coordinator/http/connection.cc).
+// The coroutines here avoid co_await expressions that g++ 12 miscompiles (coordinator/http/connection.cc).
 
 namespace quire {
 
@@ -19,7 +19,7 @@ using asio::ip::tcp;
 
 namespace {
 
-constexpr int kNothing = 0, kLeft = -1;  // in place of a refusal's status: no refusal; the client left
+constexpr int kNothing = 0, kLeft = -1;  // in place of a status: kNothing: no refusal; kLeft: the client left
 constexpr size_t kReadBytes = 2048;      // bytes of one read of a head
 constexpr int kReadsInTurn = 8;          // reads before a request queues again; most heads need fewer
 constexpr int kMostHeadReads = 512;      // reads of one head; under TLS each record may have one byte only
@@ -168,7 +168,7 @@ asio::awaitable<bool> Connection::ReadBody(HttpParser& parser) {
   HttpResponse refusal{.status = kNothing};
   if (error) {
     refusal = timed_out_ ? ErrorResponse(408, "the request body took too long") : HeadError(error);
-  } else if (std::distance(parser.get().begin(), parser.get().end()) != fields) {  // they would merge into the headers
+  } else if (std::distance(parser.get().begin(), parser.get().end()) != fields) {  // trailers came
     refusal = ErrorResponse(400, "trailers are not accepted");
   }
   if (refusal.status > 0) co_await Refuse(std::move(refusal));
@@ -195,8 +195,7 @@ asio::awaitable<void> Connection::Refuse(HttpResponse response) {
   co_await Send(std::move(response));
   Tell();
   if (socket_.encrypted()) co_await SayGoodbye();
-  // Read what the client still sends: with unread input the kernel resets the connection and drops the
-  // answer.
+  // Read what the client still sends: with unread input, the kernel resets the connection and drops the answer.
   beast::error_code ignored;
   socket_.tcp().shutdown(tcp::socket::shutdown_send, ignored);
   char drain[4096];

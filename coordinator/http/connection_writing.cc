@@ -5,8 +5,8 @@
 #include "coordinator/http/await_token.h"
 #include "coordinator/http/connection.h"
 
-// The writing side of a connection, which sends the answers. g++ 12 miscompiles some co_await expressions. The
-// coroutines here avoid them (coordinator/http/connection.cc).
+// The writing side of a connection, which sends the answers. The coroutines here avoid co_await expressions that g++ 12
+// miscompiles (coordinator/http/connection.cc).
 
 namespace quire {
 
@@ -105,8 +105,8 @@ asio::awaitable<void> Connection::WriteRaw(std::string bytes) { co_await WriteFr
 
 /// Writes the bytes. Most writes fit the kernel's buffer and do not wait. Ends the connection when its client reads
 /// nothing for write_seconds, or when it read fewer than write_bytes_per_second during waits of more than write_seconds
-/// in all. During a wait the connection may have to make place for a new one. Lets other coroutines run after every
-/// kTurnBytes, because a write to a fast client never waits.
+/// in all. During a wait the connection may be ended in favour of a new connection. Lets other coroutines run after
+/// every kTurnBytes, because a write to a fast client never waits.
 asio::awaitable<void> Connection::WriteFrom(std::string_view bytes) {
   const std::chrono::seconds patience(limits_.chosen.write_seconds);
   for (size_t done = 0; done < bytes.size() && !gone_;) {

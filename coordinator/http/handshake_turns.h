@@ -30,7 +30,7 @@ class HandshakeTurns {
   void Leave(Ticket ticket, const boost::asio::ip::address& address);
 
   /// The most open handshakes. Each handshake takes 0.1 to 0.25 MB, and lasts a few round trips, or longer if the
-  /// client is slow. When one more begins, the oldest is ended.
+  /// client is slow. When one more handshake begins, the oldest open handshake is ended.
   static constexpr size_t kMostOpen = 512;
   /// A handshake counts as open while this object lives.
   using Open = std::shared_ptr<void>;
@@ -39,8 +39,8 @@ class HandshakeTurns {
   Open Enter(std::function<void()> give_way);
 
  private:
-  static constexpr int kLeftInOnePass = 256;  // at most so many clients that have left are skipped between two polls
-  static constexpr int kInOnePass = 8;        // at most so many handshakes begin between two polls of the sockets
+  static constexpr int kLeftInOnePass = 256;  // most departed clients that are skipped between two polls
+  static constexpr int kInOnePass = 8;        // most handshakes that begin between two polls of the sockets
 
   void AwaitNext();
   void BeginThoseWhoMay();

@@ -15,7 +15,8 @@ void SetLimits(HttpParser& parser, const HttpLimits& limits);
 
 /// Returns the refusal of a parsed head; nullopt when the head is accepted. Refuses heads that Beast's parser accepts
 /// but that a proxy may read differently: unknown transfer codings beside a length, several hosts, HTTP/1.0 with
-/// chunks. They get 400 and a closed connection, so that no request can hide inside another (request smuggling).
+/// chunks. Such heads get status 400 and a closed connection, so that no request can hide inside another (request
+/// smuggling).
 std::optional<HttpResponse> RefuseHead(const HttpHead& head, const HttpLimits& limits);
 
 /// Returns the most body bytes that are read after this head.

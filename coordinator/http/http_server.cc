@@ -45,7 +45,8 @@ class OpenPorts : public asio::execution_context::service {
   void Add(ConnectionPlaces* port) { ports_.push_back(port); }
   void Remove(ConnectionPlaces* port) { std::erase(ports_, port); }
 
-  /// Ends a silent connection of the port whose network has most of them. False: no connection is silent.
+  /// Ends one silent connection, at the port that has the network with the most silent connections. Returns false if no
+  /// connection is silent.
   bool EndOneSilent() {
     const auto most = std::ranges::max_element(ports_, {}, &ConnectionPlaces::most_silent);
     if (most == ports_.end() || (*most)->most_silent() == 0) return false;
@@ -114,8 +115,8 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
   }
 
   /// Closes the connection that has waited longest in the kernel's queue, with the help of the spare descriptor. Call
-  /// it when the process is out of descriptors and no connection is silent. So that client learns at once that it is
-  /// not served.
+  /// this function when accepting failed and no silent connection was ended to free a descriptor. The client of the
+  /// closed connection then learns at once that it is not served.
   void CloseOneWaiting() {
     ::close(spare);
     ::close(::accept(acceptor.native_handle(), nullptr, nullptr));
@@ -133,9 +134,9 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
     };
     const std::unique_ptr<ConnectionPlaces::Place> place = places.Take(address, give_way);
     const bool full = place == nullptr;
-    if (full && (turned_away >= kMaxTurnedAway || certificate != nullptr)) co_return;  // no handshake only to refuse
+    if (full && (turned_away >= kMaxTurnedAway || certificate != nullptr)) co_return;  // refuses before any handshake
     const auto tls = certificate != nullptr ? certificate->context() : nullptr;
-    if (certificate != nullptr) turns.handshakes.Cost(certificate->handshake_cost());  // SIGHUP may change it
+    if (certificate != nullptr) turns.handshakes.Cost(certificate->handshake_cost());  // SIGHUP may change the cost
     const auto connection = std::make_shared<Connection>(std::move(socket), tls, turns, limits, service);
     newcomer = connection;
     try {

@@ -10,8 +10,8 @@
 namespace quire {
 
 /// An HTTP/1.1 server on one listening socket, in clear text or under TLS. The server handles framing, limits,
-/// deadlines, keep-alive and event streams, but knows no JSON and no routes. All of it runs on the io_context's one
-/// thread.
+/// deadlines, keep-alive and event streams, but knows no JSON and no routes. The whole server runs on the io_context's
+/// one thread.
 class HttpServer {
  public:
   /// Binds the socket. Throws Error when the address is in use or not an address of this host. `certificate` must

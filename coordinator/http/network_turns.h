@@ -21,7 +21,7 @@ class NetworkTurns {
   bool waiting() const { return !turns_.empty(); }
   /// Returns the number of the network's tickets in the queue.
   size_t NumWaiting(const boost::asio::ip::address& network) const;
-  /// Returns the network's ticket that has waited longest. The network must have one in the queue.
+  /// Returns the network's ticket that has waited longest. The network must have a ticket in the queue.
   Ticket Oldest(const boost::asio::ip::address& network) const { return *waiting_.at(network).tickets.begin(); }
   /// Takes the next ticket out of the queue. The queue must not be empty.
   Ticket Next();

@@ -2,7 +2,7 @@
 
 #include "coordinator/http/await_token.h"
 
-// g++ 12 miscompiles some co_await expressions. The coroutines here avoid them (coordinator/http/connection.cc).
+// The coroutines here avoid co_await expressions that g++ 12 miscompiles (coordinator/http/connection.cc).
 
 namespace quire {
 

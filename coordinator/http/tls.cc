@@ -120,7 +120,7 @@ void CountMessages(int is_sent, int, int type, const void* content, size_t size,
 
 void SetRules(SSL_CTX* context) {
   const bool set = ::SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1 &&
-                   ::SSL_CTX_set_cipher_list(context, "ECDHE+AESGCM:ECDHE+CHACHA20") == 1 &&  // TLS 1.3 has no others
+                   ::SSL_CTX_set_cipher_list(context, "ECDHE+AESGCM:ECDHE+CHACHA20") == 1 &&  // the ciphers of TLS 1.2
                    ::SSL_CTX_set1_groups_list(context, "X25519:P-256") == 1;
   QUIRE_CHECK(set, "OpenSSL knows none of our ciphers or groups");
   ::SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);

@@ -9,7 +9,8 @@ namespace quire {
 
 namespace {
 
-// Commands without pointers are copied as bytes. Commands that point to other values have their own pair of functions.
+// A command without its own pair of functions is copied as bytes. Commands that point to other values need their own
+// pair.
 
 template <class C>
 void Save(ArchiveWriter& out, const C& command) {

@@ -26,7 +26,7 @@ OutcomeRecord RecordOf(const CommandOutcome& outcome);
 
 /// Owns the values that a command from a journal points to.
 struct CommandOperands {
-  std::unique_ptr<Request> request;  // the submitted request without its sink
+  std::unique_ptr<Request> request;  // the submitted or adopted request, without its sink
   std::vector<SampledToken> sampled;
   std::vector<Draft> guesses;
   std::vector<PromptScores> scores;  // always empty: journals omit scores, which influence no decision

@@ -81,7 +81,8 @@ class Story {
     stored_.push_back({operands.salt, command.adapter, operands.tokens});
   }
 
-  /// Returns how many leading prompt tokens were cached once stored blocks had been read back; 0: no blocks were.
+  /// Returns how many leading prompt tokens were cached once stored blocks had been read back; 0: no stored blocks were
+  /// read back.
   size_t TakeStored(const Request& request) {
     size_t tokens = 0;
     std::erase_if(stored_, [&](const Stored& stored) {

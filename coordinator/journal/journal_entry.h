@@ -19,7 +19,7 @@ enum class JournalEntry : uint8_t {
   kSnapshotPart,   // an earlier part of a snapshot
   kDecision,       // now; the decision
   kLost,           // the number of records lost before this segment since the last kLost
-  kCommands = 32,  // and above, plus the command's index in Command: the command; its OutcomeRecord (command_archive.h)
+  kCommands = 32,  // plus the command's index in Command; payload: the command, its OutcomeRecord (command_archive.h)
 };
 
 /// Returns the record type of a command.
@@ -34,7 +34,8 @@ constexpr uint8_t TypeOf() {
     return TypeOf<C, number + 1>();
 }
 
-/// Raise it when a record's layout or the number of a type changes, because a program reads only its own format.
+/// The version of the journal's format. Raise the version when a record's layout or the number of a type changes,
+/// because a program reads only its own format.
 inline constexpr uint32_t kJournalFormat = 22;
 
 /// The complete snapshot at the beginning of a segment. ReadSnapshot returns nullopt when the snapshot is incomplete

@@ -30,8 +30,8 @@ struct Item {
 struct RecordQueue::State {
   State(std::unique_ptr<RecordSink> to, size_t bound) : sink(std::move(to)), max_bytes(bound) {}
 
-  /// Adds an item. Called by the queue's owner. `wakes`: also wakes the writing thread, which otherwise waits until it
-  /// wakes by itself.
+  /// Adds an item. Called by the queue's owner. `wakes`: also wakes the writing thread. Otherwise the thread may take
+  /// the item only when a later item wakes the thread.
   void Put(Item item, bool wakes) {
     ++pending;
     waiting_bytes += item.payload.size();

@@ -36,7 +36,7 @@ class RecordWriter : public RecordSink {
   bool segment_full() const { return error_.empty() && segment_bytes_ >= max_segment_bytes_; }
   /// Closes the current segment and begins the next one, in which a writer that was off writes again. While the total
   /// size exceeds max_total_bytes, the oldest segments are deleted, here and before later writes. The current segment
-  /// is never deleted, so the limit is exceeded only if it alone exceeds it.
+  /// is never deleted, so the total exceeds the limit only if the current segment alone does.
   void StartSegment() override;
   /// Passes buffered bytes (up to 64 KiB) to the operating system.
   void Flush() override;
@@ -81,7 +81,7 @@ class RecordReader {
   void Open(uint64_t segment);
   /// Returns the open segment's next record; nullopt at the end, or once a record is incomplete or damaged.
   std::optional<Record> Next();
-  /// True when Next() has stopped at an incomplete or damaged record and not at the segment's end.
+  /// True when the segment's header is incomplete or damaged, or the record at which Next() has stopped.
   bool torn() const { return torn_; }
   /// Returns the offset in the segment at which the next, or the damaged, record begins.
   int64_t offset() const { return offset_; }

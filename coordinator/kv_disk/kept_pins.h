@@ -24,7 +24,8 @@ class KeptPins {
 
   /// Returns the pins that have not expired, by name.
   std::vector<StoredPin> all() const;
-  /// Keeps the pin, and replaces an earlier pin of its name. False when there are already StoredPins::kMost pins.
+  /// Keeps the pin, and replaces an earlier pin of its name. Returns false when there are already StoredPins::kMost
+  /// other pins.
   bool Keep(StoredPin pin);
   void Drop(const std::string& name);
 

@@ -58,8 +58,9 @@ class KvArchiveWriter {
   bool finished_ = false;
 };
 
-/// Reads an archive that anybody may have written. A record takes at most three times its bytes of memory: 1 MiB for
-/// the first one, by which the file proves to be sealed with the key, and KvFolder::kMostBlockBytes for each later one.
+/// Reads an archive that anybody may have written. A record takes at most three times its bytes of memory. The first
+/// record, which proves that the file was sealed with the key, has at most 1 MiB, and each later record at most
+/// KvFolder::kMostBlockBytes.
 class KvArchiveReader {
  public:
   explicit KvArchiveReader(const std::string& path);

@@ -26,7 +26,7 @@ class SpaceExport {
 
   const BlockSeal& seal() const { return seal_; }
   void Note(const KvFolder::Entry& entry);
-  /// Chooses the blocks of this prompt; Write writes only these.
+  /// Chooses the blocks of this prompt, so that Write writes only these blocks.
   void Choose(const StoredPin& pin);
   /// Writes the blocks and states that follow from a known beginning of a chain, and counts the others.
   void Write();

@@ -24,9 +24,10 @@ struct KvExportCounts {
   int64_t without_beginning = 0;              // number of files whose chain has no known beginning in the directory
 };
 
-/// Writes blocks and states to an archive, each after the blocks that precede it. `model`: only this model's
-/// (SpaceDescription::IsOf). `pin`: only this pinned prompt's. Returns the counts. Throws Error when the folder has no
-/// such model or pin. Servers may use the directory meanwhile.
+/// Writes blocks and states to an archive, each after the blocks that precede it. `model`: writes only this model's
+/// blocks; empty: all models' (SpaceDescription::IsOf). `pin`: writes only this pinned prompt's blocks; nullopt: all
+/// blocks. Returns the counts. Throws Error when the folder has no such model or pin. Servers may use the directory
+/// meanwhile.
 KvExportCounts ExportBlocks(KvFolder& folder, const std::string& model, const std::optional<std::string>& pin,
                             KvArchiveWriter& archive);
 

@@ -152,7 +152,7 @@ std::optional<std::vector<std::byte>> KvFolder::Read(const std::string& folder, 
   const Descriptor directory = OpenFolder(folder);
   const bool is_there = ::fstatat(directory.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
   if (!is_there && errno == ENOENT) return std::nullopt;
-  if (is_there && S_ISREG(info.st_mode) && static_cast<size_t>(info.st_size) != bytes) {  // no server can use it
+  if (is_there && S_ISREG(info.st_mode) && static_cast<size_t>(info.st_size) != bytes) {  // no server can use the file
     ::unlinkat(directory.get(), name.c_str(), 0);
     return std::nullopt;
   }
@@ -192,7 +192,7 @@ std::vector<KvFolder::Entry> KvFolder::List() {
     const Descriptor directory = OpenFolder(folder);
     for (const std::string& name : NamesInDirectory(directory, path_ + "/" + folder)) {
       struct stat info;
-      if (::fstatat(directory.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;  // just removed
+      if (::fstatat(directory.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;  // removed meanwhile
       const double used = static_cast<double>(info.st_mtim.tv_sec) + 1e-9 * static_cast<double>(info.st_mtim.tv_nsec);
       const bool old = used + kUnfinishedSeconds < static_cast<double>(std::time(nullptr));
       if (name.ends_with(kUnfinished) && old) ::unlinkat(directory.get(), name.c_str(), 0);

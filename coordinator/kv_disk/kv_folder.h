@@ -19,8 +19,8 @@ namespace quire {
 class KvFolder {
  public:
   enum Existence { kMayBeMade, kMustExist };
-  /// Makes the directory (mode 0700), and in it the secret (mode 0600), if they are missing. Throws Error for a
-  /// directory of another user, and for a directory that other users may enter.
+  /// With kMayBeMade, makes the directory (mode 0700) and in it the secret (mode 0600) if they are missing. Throws
+  /// Error for a directory of another user, and for a directory that other users may enter.
   explicit KvFolder(const std::string& path, Existence existence = kMayBeMade);
 
   const std::string& path() const { return path_; }

@@ -49,7 +49,7 @@ class ImportPass {
   KvImportCounts counts_;
   int64_t number_ = 0;
   bool any_space_ = false, passes_ = false;              // passes_: the records of the present space are skipped
-  std::set<std::pair<std::string, std::string>> files_;  // folder and name of every existing file
+  std::set<std::pair<std::string, std::string>> files_;  // (folder, name) of every file that exists or was added
   // The members below describe the space to which the next records belong.
   std::string description_;
   std::optional<BlockSeal> seal_;

@@ -119,7 +119,8 @@ KvStoreCounts KvStore::counts() const {
   return counts;
 }
 
-/// Records a failure: logs the first failure after a success, and stops using the directory for kRestSeconds.
+/// Records a failure and stops using the directory for kRestSeconds. Logs the failure unless the directory was already
+/// not used because of an earlier failure.
 void KvStore::Failed(const std::string& what) {
   const std::lock_guard lock(mutex_);
   ++counts_.failed;

@@ -20,14 +20,14 @@
 namespace quire {
 
 /// Stores blocks in a directory, with a writing thread and a reading thread. Only the constructor and the destructor
-/// wait for the disk. When the disk fails, blocks are not stored or not found; the first failure is logged, and the
-/// directory is not used for kRestSeconds.
+/// wait for the disk. When the disk fails, blocks are not stored or not found; a failure is logged, and the directory
+/// is then not used for kRestSeconds.
 class KvStore {
  public:
   static constexpr double kRestSeconds = 30;
   static constexpr size_t kMostUsesWaiting = 256;         // further uses are not recorded
   static constexpr int64_t kMostWaitingBytes = 64 << 20;  // bytes that wait to be written; beyond them HasRoom is false
-  static constexpr size_t kMostOrigins = 65536;           // most origins; a further one replaces another
+  static constexpr size_t kMostOrigins = 65536;           // most origins; a further origin replaces another
 
   struct Options {
     std::string path;

@@ -31,7 +31,7 @@ class StoredPins {
   /// invalid files.
   std::vector<StoredPin> List(double now);
   /// Writes a pin, and replaces an earlier pin of its name. Throws Error when the disk refuses the pin, or when there
-  /// are already kMost pins.
+  /// are already kMost other pins.
   void Write(const StoredPin& pin);
   void Remove(const std::string& name);
 

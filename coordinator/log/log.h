@@ -23,8 +23,8 @@ LogLevel CurrentLogLevel();
 void SetLogFormat(LogFormat format);
 
 /// Returns a line of another program, without its line end, as a line of this log. In the text format, LogName's text
-/// precedes it and control characters are escaped. With kJson it becomes an object; a line that is a JSON object
-/// already stays as it is.
+/// precedes the line, and control characters are escaped. With kJson the line becomes a JSON object; a line that is a
+/// JSON object already stays unchanged.
 std::string LineOfProgram(const std::string& line);
 
 /// While this object lives, messages of this thread begin with "NAME: ", or have the field `part`. To pass the name on

@@ -22,8 +22,8 @@ struct CountedBucket {
 std::optional<double> QuantileBetween(const std::vector<CountedBucket>& before, const std::vector<CountedBucket>& now,
                                       double share);
 
-/// Numbers of the server at one moment. Counters (names in the plural) count since the start of the server, or of the
-/// host.
+/// Numbers of the server at one moment. The tokens, the answers and the processor times are counters since the start of
+/// the server, or of the host.
 struct HistoryReading {
   double time = 0;  // seconds since 1970
   int running = 0, waiting = 0;

@@ -22,8 +22,9 @@ struct PlanCommand {
 };
 
 /// Runs `quire plan`: prints memory, blocks, concurrency and predicted speed of a topology, and the mpirun command. For
-/// a list of models, plans each with its share of this host's memory. Starts no server. Returns 0 when the model, or
-/// the list, fits. Otherwise prints the reason, for one model also the changes with which it would fit, and returns 1.
+/// a list of models, plans each model with its share of this host's memory. Starts no server. Returns 0 when the model,
+/// or the list, fits. Otherwise prints the reason, for one model also the changes with which it would fit, and returns
+/// 1.
 int RunPlanCommand(const Topology& topology, const PlanCommand& command);
 
 }  // namespace quire

@@ -12,7 +12,7 @@ namespace quire {
 
 /// The question to `quire plan`: how to divide the model among the workers (tensor-parallel ranks, pipeline stages).
 struct CutQuestion {
-  bool best = false;         // all ways to divide it among as many workers; otherwise only the topology's own
+  bool best = false;         // true: all divisions among as many workers; false: only the topology's
   std::vector<double> link;  // between hosts: Gbit/s and ms one way; empty: measured
   std::vector<int> streams{1, 32};
 

@@ -51,11 +51,12 @@ struct CutSpeed {
   std::string Name() const;
 };
 
-/// Returns the index of the entry with the most tokens per second at this number of streams. `speeds` must have one.
+/// Returns the index of the entry with the most tokens per second at this number of streams. `speeds` must have such an
+/// entry.
 size_t BestCut(const std::vector<CutSpeed>& speeds, int streams);
 
-/// Returns sentences that say which division is fastest for each number of streams, and by how much. Returns none when
-/// there is only one.
+/// Returns sentences that say which division is fastest for each number of streams, and by how much. Returns no
+/// sentences for a single division.
 std::vector<std::string> AdviceOf(const std::vector<CutSpeed>& speeds);
 
 }  // namespace quire

@@ -86,7 +86,7 @@ class Workers {
 
  private:
   struct Known {
-    int64_t tokens = 0, computed = 0;  // `tokens` includes those that outstanding steps draw
+    int64_t tokens = 0, computed = 0;  // `tokens` includes tokens that outstanding steps draw
   };
 
   StepCosts costs_;
@@ -145,7 +145,7 @@ class ForecastRun {
  private:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
   struct Outstanding {
-    double seconds, compute;  // virtual time at its end, and its duration
+    double seconds, compute;  // virtual time at the step's end, and the step's duration
     std::vector<SampledToken> drawn;
   };
 

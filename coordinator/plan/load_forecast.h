@@ -9,14 +9,14 @@
 
 namespace quire {
 
-/// How the requests of a trace fared at one arrival rate.
+/// The results of a trace's requests at one arrival rate.
 struct LoadRow {
   double rate = 0;               // multiple of the trace's arrival rate
   double requests_a_second = 0;  // arrivals per second
   // Generated tokens per second, from the first arrival to the last token.
   double tokens_a_second = 0;
   int64_t answered = 0, refused = 0, timed_out = 0;  // refused: too long, or too many were waiting
-  // Tokens of answered requests. cached_tokens: those of their prompt tokens that were found in the prefix cache.
+  // Prompt tokens of answered requests. cached_tokens: the part that was found in the prefix cache.
   int64_t prompt_tokens = 0, cached_tokens = 0;
   double mean_running = 0;                      // sequences in a step
   std::vector<double> first_token, each_token;  // seconds: until the first token, and between later tokens

@@ -10,7 +10,7 @@
 
 namespace quire {
 
-/// How often a rank waits for other ranks in a step. Each wait takes at least the time of a message.
+/// The number of times that a rank waits for other ranks in a step. Each wait takes at least the time of a message.
 struct StepWaits {
   int64_t sums = 0;        // all-reduces over the ranks of a stage, and all-gathers before sampling
   int64_t hand_overs = 0;  // messages from each stage to the next, and of tokens from the last stage to the others

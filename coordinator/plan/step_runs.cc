@@ -12,7 +12,7 @@ namespace quire {
 
 namespace {
 
-constexpr double kLeastSeconds = 1;  // measured for each number of sequences; other programs use the cores, too
+constexpr double kLeastSeconds = 1;  // least time measured, because other programs use the cores, too
 
 /// Returns the topology of one stage on this host, with KV blocks for the longest run.
 Topology StageHere(const Topology& whole, const ModelSpec& spec, int ranks, int threads, int streams) {

@@ -14,7 +14,8 @@ enum class Reach { kLoopback, kNetwork, kWildcard, kUnknown };  // kUnknown: not
 Reach ReachOf(const std::string& address);
 
 /// Throws Error, which begins with `where` and names the remedy, for ports that other machines could use without keys,
-/// and for wildcard addresses where the topology must name one address.
+/// and for wildcard addresses where the topology must name one address. Also checks the origins and host names that
+/// browsers may use.
 ///
 /// | | loopback | another address | 0.0.0.0, :: |
 /// | transport.bind | yes | with keys, or insecure: true | never |

@@ -42,7 +42,7 @@ namespace quire {
 namespace asio = boost::asio;
 
 namespace {
-constexpr auto kLastAnswers = std::chrono::milliseconds(150);  // time for late clients' answers if no request runs
+constexpr auto kLastAnswers = std::chrono::milliseconds(150);  // each of the last two pauses (Leave)
 constexpr auto kJoinLimit = std::chrono::seconds(20), kHurriedJoinLimit = std::chrono::seconds(3);  // waits for threads
 const WorkPool::Limits kOfGrammars{.threads = 1, .jobs = 1024, .jobs_per_client = 128, .large_bytes = SIZE_MAX};
 void AddRoutes(DataPort::Options& options, std::vector<std::vector<Routes<DataHandler>::Route>> routes) {
@@ -332,7 +332,7 @@ class Server {
   RequestLogs logs_;
   ModelRoster models_;
   std::unique_ptr<BatchStore> kept_;  // the store of files and batches; null: the server keeps none
-  ByteBudget data_memory_, admin_memory_{{kAdminMemoryBytes, kAdminMemoryBytes}};  // connections hold leases of these
+  ByteBudget data_memory_, admin_memory_{{kAdminMemoryBytes, kAdminMemoryBytes}};  // connections hold leases of both
   std::mutex io_mutex_;  // guards the pointer io_ against engine threads
   std::unique_ptr<asio::io_context> io_;
   std::unique_ptr<asio::signal_set> signals_;

@@ -54,7 +54,8 @@ class AdapterGateTest : public testing::Test, private WorkerGroupListener {
     ADD_FAILURE() << "rank " << rank << " was told nothing";
     return {};
   }
-  /// Receives the next message on both ranks, expects the same ticket and path in both, and returns that of rank 0.
+  /// Receives the next message on both ranks, expects the same ticket and path in both messages, and returns rank 0's
+  /// message.
   AdapterMessage Told() {
     const AdapterMessage first = Receive(0), second = Receive(1);
     EXPECT_EQ(first.ticket, second.ticket);

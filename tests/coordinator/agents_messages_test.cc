@@ -201,7 +201,7 @@ TEST(MessagesTurns, EffortOfTheLatestTurn_BecomesAHint) {
   EXPECT_FALSE(Read(R"("thinking": {"type": "adaptive", "display": "summarized"}, )" + kHi).seals_thoughts);
 }
 
-TEST(MessagesTurns, SealedThoughts_BecomeTheReasoningOfTheirTurnAgain) {
+TEST(MessagesTurns, EncryptedThoughts_BecomeTheReasoningOfTheirTurn_WhenTheClientSendsThemBack) {
   const auto thoughts = [](const std::string& block) {
     return Said(R"("messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": [)" + block +
                 R"(, {"type": "text", "text": "b"}]}, {"role": "user", "content": "c"}])")[1]["reasoning_content"];

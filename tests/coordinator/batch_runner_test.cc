@@ -87,7 +87,7 @@ class BatchRunnerTest : public testing::Test {
   std::unique_ptr<BatchRunner> runner_;
 };
 
-TEST_F(BatchRunnerTest, ExpiredBatches_AreReadOneAtATime_WhenTheyAreOneClients) {
+TEST_F(BatchRunnerTest, ExpiredBatches_AreReadOneAtATime_WhenTheyBelongToOneClient) {
   for (int i = 0; i < 20; ++i) Create("anna", kEnded);
   const int64_t scan_bytes = store_->Unfinished().front().scan_bytes;
   Begin();
@@ -95,7 +95,7 @@ TEST_F(BatchRunnerTest, ExpiredBatches_AreReadOneAtATime_WhenTheyAreOneClients) 
   EXPECT_EQ(most_memory_, scan_bytes);
 }
 
-TEST_F(BatchRunnerTest, ExpiredBatches_AreReadFourAtATime_WhenTheyAreManyClients) {
+TEST_F(BatchRunnerTest, ExpiredBatches_AreReadFourAtATime_WhenTheyBelongToManyClients) {
   for (int i = 0; i < 30; ++i) Create("client-" + std::to_string(i % 10), kEnded);
   const int64_t scan_bytes = store_->Unfinished().front().scan_bytes;
   Begin();
@@ -120,7 +120,7 @@ TEST_F(BatchRunnerTest, CancelledBatches_EndWithoutBeingRead) {
   EXPECT_EQ(most_memory_, 0);
 }
 
-TEST_F(BatchRunnerTest, RunningBatches_AreOneOfEachClient_AndAtMostSixteen) {
+TEST_F(BatchRunnerTest, Runner_RunsOneBatchOfEachClient_AndAtMostSixteenInAll) {
   for (int i = 0; i < 40; ++i) Create("client-" + std::to_string(i % 20), kOpen);
   Begin();
   EXPECT_TRUE(RunUntil([&] { return Count(BatchStatus::kInProgress) == 16; }));

@@ -15,7 +15,7 @@ BlockShape Shape(std::vector<double> shares) {
   return shape;
 }
 
-TEST(BlockShapeTest, Blocks_MoveBetweenGroups_WhateverTheirShares) {
+TEST(BlockShapeTest, Blocks_MayMoveBetweenGroups_WhateverTheirTensorParallelShares) {
   EXPECT_EQ(WhyBlocksStay(Shape({1, 1}), Shape({1, 1})), "");
   EXPECT_EQ(WhyBlocksStay(Shape({1, 1}), Shape({1, 1, 2})), "");
   EXPECT_FALSE(GoesByNetwork(Shape({1}), Shape({1})));

@@ -57,7 +57,8 @@ class CacheEventReplaysTest : public testing::Test {
     }
   }
 
-  /// Serves and reads until the client has its replay. Returns its first and its last number, and their count.
+  /// Serves and reads until the client has its replay. Returns the numbers of the replay's first and last batch, and
+  /// the count of its batches.
   std::vector<uint64_t> WholeReplay(Client& client) {
     uint64_t first = kEnd, last = kEnd, count = 0;
     ServeUntil([&] {

@@ -75,7 +75,7 @@ TEST(PredictionTest, Guess_FindsItsPlaceInThePrediction_AfterTheAnswerDeviated) 
   EXPECT_EQ(GuessOf(prediction, {10, 13, 14}, 1), (Tokens{15})) << "two were left out";
 }
 
-TEST(PredictionTest, Guess_ContinuesTheLongestMatch_AndOfEqualOnesTheNearest) {
+TEST(PredictionTest, Guess_ContinuesTheLongestMatch_AndTheNearestOfEqualMatches) {
   EXPECT_EQ(GuessOf({1, 2, 50, 7, 1, 2, 60, 8, 1, 2, 70}, {9, 7, 1, 2}, 1), (Tokens{60})) << "three tokens beat two";
   const Tokens lines = {1, 2, 50, 0, 1, 2, 60, 0, 1, 2, 70, 0};
   EXPECT_EQ(GuessOf(lines, {3, 3, 3, 3, 1, 2}, 1), (Tokens{60}));
@@ -146,7 +146,7 @@ Tokens Found(const EarlierAnswers& answers, const Request& request, const Tokens
   return {part.follows.begin(), part.follows.end()};
 }
 
-TEST(EarlierAnswersTest, Guess_ContinuesTheLongestMatch_AndOfEqualOnesTheLatestAnswer) {
+TEST(EarlierAnswersTest, Guess_ContinuesTheLongestMatch_AndTheLatestOfEqualMatches) {
   EarlierAnswers answers;
   answers.Add(Of("a"), Tokens{1, 2, 3, 4, 5});
   answers.Add(Of("a"), Tokens{9, 1, 2, 3, 6, 7});
@@ -244,7 +244,7 @@ TEST(DraftPaceTest, OrdersForGuesses_StopWhenTheyCostTooMuch_AndAreTriedAgainAft
   EXPECT_FALSE(pace.RestsAfter(2)) << "the rests have begun anew";
 }
 
-TEST(DraftPaceTest, Sequence_AffordsDrafts_FromWhatEarlierOnesSaved) {
+TEST(DraftPaceTest, Sequence_AffordsDrafts_FromTheTimeThatEarlierDraftsSaved) {
   DraftPace pace;
   EXPECT_EQ(pace.Affordable(0.15, 0.03), 1) << "a first try";
   EXPECT_EQ(pace.Affordable(0.5, 0.03), 0) << "too expensive for a first try";
@@ -263,7 +263,7 @@ TEST(DraftPaceTest, Sequence_AffordsDrafts_FromWhatEarlierOnesSaved) {
   EXPECT_GT(pace.Affordable(0, 0), 64) << "rows that cost nothing";
 }
 
-TEST(DraftCostTest, CostOfAGuess_IsLearned_AndOneLongReadingCountsLittle) {
+TEST(DraftCostTest, CostOfAGuess_IsLearned_AndOneLongGuessCountsLittle) {
   DraftCost cost;
   const double before = cost.guess();
   cost.ObserveGuess(1, 4, 0.5);
@@ -458,8 +458,9 @@ TEST_F(DraftingTest, Drafts_MayFillThePool_WhenTheirRequestMay) {
   EXPECT_EQ(Got(1), (Tokens{7, 10, 11, 12, 14}));
 }
 
-/// Runs one sequence of `tokens` tokens, whose steps take 10 ms and 5 ms for each draft. `right` of a hundred guesses
-/// are right. Returns how much longer it took than without drafts.
+/// LossOf runs one sequence of `tokens` tokens, whose steps take 10 ms, and 5 ms more for each draft. `right` of a
+/// hundred guesses are right. The result is the additional time as a fraction of the time without drafts; below 0:
+/// drafts saved time.
 class DraftsThatMustPay : public DraftingTest {
  protected:
   double LossOf(int tokens, int right, bool must_pay, const Tokens& prediction = {}) {
@@ -507,7 +508,7 @@ TEST_F(DraftsThatMustPay, Drafts_CostNoMoreThanAHundredthOfTheTime_WhenTheyAreSe
   EXPECT_GT(LossOf(1500, 35, false), 0.015) << "drafts that need not pay cost more";
 }
 
-TEST_F(DraftsThatMustPay, Drafts_SaveAsMuchAsOthers_WhenTheyAreOftenRight) {
+TEST_F(DraftsThatMustPay, Drafts_SaveAsMuchAsDraftsThatNeedNotPay_WhenTheyAreOftenRight) {
   const double free = LossOf(400, 95, false), bound = LossOf(400, 95, true);
   EXPECT_LT(free, -0.3);
   EXPECT_LT(bound, free + 0.03);

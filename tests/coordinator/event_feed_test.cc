@@ -87,7 +87,7 @@ TEST(EngineWatcherTest, BrokenPins_AreReportedAsTheirOwnKindOfEvent) {
   EXPECT_STREQ(EventName(events[1].kind), "request_held");
 }
 
-TEST(EngineWatcherTest, RequestThatStandsBack_IsHeld) {
+TEST(EngineWatcherTest, RequestThatLetsOthersGoFirst_IsReportedAsHeld) {
   EngineOptions options;
   options.blocks.num_blocks = 10;
   const Engine engine(options);
@@ -98,7 +98,7 @@ TEST(EngineWatcherTest, RequestThatStandsBack_IsHeld) {
   EXPECT_STREQ(EventName(events[0].kind), "request_held");
 }
 
-TEST(EngineWatcherTest, SumsOfGuessedTokens_AreNoEvents) {
+TEST(EngineWatcherTest, TotalsOfGuessedTokens_CauseNoEvents) {
   EngineOptions options;
   options.blocks.num_blocks = 10;
   const Engine engine(options);

@@ -1,5 +1,5 @@
-// Tests the rules by which clients share places, blocks and steps, one rule in each test. The simulator (tests/sim)
-// checks the rules for random sets of clients.
+// Tests the rules by which clients share sequence slots, blocks and steps, one rule in each test. The simulator
+// (tests/sim) checks the rules for random sets of clients.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -134,7 +134,7 @@ class FairSharesTest : public testing::Test {
   std::vector<std::pair<TokenId, float>> top_;  // the candidates of every draw, for beams
 };
 
-TEST_F(FairSharesTest, NewClient_RunsInTheNextStep_WhenAllPlacesAreTaken) {
+TEST_F(FairSharesTest, NewClient_RunsInTheNextStep_WhenAllSequenceSlotsAreTaken) {
   Make(1000, 8, 64);
   for (RequestId id = 1; id <= 8; ++id) ASSERT_FALSE(Submit(id, "a", 4, 100));
   Step();
@@ -203,7 +203,7 @@ TEST_F(FairSharesTest, ReadmittedRequest_IsNotPreempted_DuringItsProtectedSteps)
   EXPECT_EQ(TokensOf(3), 1u);
 }
 
-TEST_F(FairSharesTest, Scheduler_KeepsAPlaceFree_ForAClientThatReturnsSoon) {
+TEST_F(FairSharesTest, Scheduler_KeepsASequenceSlotFree_ForAClientThatReturnsSoon) {
   Make(60'000, 8, 64);
   ASSERT_FALSE(Submit(1, "a", 4, 1000, 4));
   ASSERT_FALSE(Submit(2, "a", 4, 1000, 4));
@@ -448,7 +448,7 @@ TEST_F(FairSharesTest, NewClient_DoesNotWait_UntilALargeRequestFits) {
   Make(60'000, 8, 64);
   ASSERT_FALSE(Submit(1, "a", 4, 1000, 4));
   Step();
-  ASSERT_FALSE(Submit(2, "b", 4, 100, 8));  // this request needs all places
+  ASSERT_FALSE(Submit(2, "b", 4, 100, 8));  // this request needs all sequence slots
   Step();
   ASSERT_FALSE(Submit(3, "c", 4, 1));
   Step();
@@ -477,14 +477,15 @@ TEST_F(FairSharesTest, ClientAtItsLimit_DoesNotDelayOtherClients) {
   EXPECT_THAT(*Submit(8, "b", 4, 60, 1, blocks), testing::HasSubstr("max_blocks of this API key, 10"));
 }
 
-TEST_F(FairSharesTest, ClientWithItsFullShare_TakesNoRoom_ThatAnotherClientHasARightTo) {
+TEST_F(FairSharesTest, ClientWithItsFullShare_TakesNoSlot_ThatAnotherClientIsEntitledTo) {
   for (const bool plan_ahead : {false, true}) {
     Make(100'000, 4, 64, plan_ahead);
     ASSERT_FALSE(Submit(1, "a", 4, 100));
     ASSERT_FALSE(Submit(2, "a", 4, 100));
     ASSERT_FALSE(Submit(3, "b", 40, 100));
     while (TokensOf(3) == 0) Step();
-    // One place is left. Client a was served less, so its turn comes first, but client b has a right to the place.
+    // One sequence slot is left. Client a was served less, so its request is first in the queue, but client b has a
+    // right to the slot.
     ASSERT_FALSE(Submit(4, "a", 4, 100));
     ASSERT_FALSE(Submit(5, "b", 4, 100));
     for (int i = 0; i < 5; ++i) Step();
@@ -495,7 +496,7 @@ TEST_F(FairSharesTest, ClientWithItsFullShare_TakesNoRoom_ThatAnotherClientHasAR
   }
 }
 
-TEST_F(FairSharesTest, ClientWithItsFullShare_TakesRoom_ThatNoClientHasARightTo) {
+TEST_F(FairSharesTest, ClientWithItsFullShare_TakesASlot_ThatNoOtherClientIsEntitledTo) {
   Make(100'000, 4, 64);
   for (RequestId id = 1; id <= 2; ++id) ASSERT_FALSE(Submit(id, "a", 4, 100));
   ASSERT_FALSE(Submit(3, "b", 4, 100));
@@ -505,10 +506,10 @@ TEST_F(FairSharesTest, ClientWithItsFullShare_TakesRoom_ThatNoClientHasARightTo)
   EXPECT_TRUE(Runs(4)) << "no place stays empty while somebody waits";
 }
 
-TEST_F(FairSharesTest, RequestAboveAShare_IsNotAdmitted_IntoRoomThatOtherClientsHaveARightTo) {
+TEST_F(FairSharesTest, RequestAboveAShare_IsNotAdmitted_ToSlotsThatOtherClientsAreEntitledTo) {
   for (const bool plan_ahead : {false, true}) {
     Make(100'000, 12, 64, plan_ahead);
-    ASSERT_FALSE(Submit(1, "a", 4, 100, 6));  // the share of each client is 4 places
+    ASSERT_FALSE(Submit(1, "a", 4, 100, 6));  // the share of each client is 4 sequence slots
     ASSERT_FALSE(Submit(2, "b", 4, 10, 4));
     ASSERT_FALSE(Submit(3, "c", 4, 10, 4));
     Step();
@@ -520,7 +521,7 @@ TEST_F(FairSharesTest, RequestAboveAShare_IsNotAdmitted_IntoRoomThatOtherClients
   }
 }
 
-TEST_F(FairSharesTest, RequestAboveAShare_KeepsItsTurnAndIsProtected_AfterItStoodBack) {
+TEST_F(FairSharesTest, RequestAboveAShare_RunsAndIsProtectedFromPreemption_AfterItLetOthersGoFirst) {
   Make(100'000, 12, 64);
   ASSERT_FALSE(Submit(1, "a", 4, 100, 6));
   ASSERT_FALSE(Submit(2, "b", 4, 10, 4));
@@ -536,7 +537,7 @@ TEST_F(FairSharesTest, RequestAboveAShare_KeepsItsTurnAndIsProtected_AfterItStoo
   EXPECT_TRUE(Runs(5));
 }
 
-TEST_F(FairSharesTest, RequestAboveAShare_RunsAtOnce_WhenThereIsRoomForAll) {
+TEST_F(FairSharesTest, RequestAboveAShare_RunsAtOnce_WhenAllRequestsFit) {
   Make(100'000, 12, 64);
   ASSERT_FALSE(Submit(1, "a", 4, 100, 6));
   ASSERT_FALSE(Submit(2, "b", 4, 10, 3));
@@ -545,7 +546,7 @@ TEST_F(FairSharesTest, RequestAboveAShare_RunsAtOnce_WhenThereIsRoomForAll) {
   EXPECT_TRUE(Runs(1) && Runs(2) && Runs(3));
 }
 
-TEST_F(FairSharesTest, Scheduler_KeepsAPlaceFree_ForAClientThatStillRunsAnotherRequest) {
+TEST_F(FairSharesTest, Scheduler_KeepsASequenceSlotFree_ForAClientThatStillRunsAnotherRequest) {
   Make(60'000, 8, 64);
   for (RequestId id = 1; id <= 8; ++id) ASSERT_FALSE(Submit(id, "a", 4, 1000));
   Step();
@@ -562,13 +563,13 @@ TEST_F(FairSharesTest, Scheduler_KeepsAPlaceFree_ForAClientThatStillRunsAnotherR
   EXPECT_EQ(engine_->scheduler().num_running(), 8) << "no second request came again";
 }
 
-TEST_F(FairSharesTest, PromptsReadAsAWhole_AreComputedInSlicesOfTheirPass_WhereTheyAreLongerThanAStep) {
+TEST_F(FairSharesTest, EncoderPrompts_AreComputedInSlices_WhenTheyAreLongerThanAStep) {
   Make(2000, 8, 512, false, true);
   ASSERT_FALSE(SubmitText(1, "a", 300));
   ASSERT_FALSE(SubmitText(2, "b", 200));
   ASSERT_FALSE(SubmitText(3, "a", 40));
   ASSERT_FALSE(SubmitText(4, "b", 20));
-  std::map<int, int64_t> passed;  // by the length of the prompt
+  std::map<int, int64_t> passed;  // end of the last slice, by the prompt's length
   std::vector<int> whole;
   while (!engine_->idle()) {
     const StepPlan plan = Step();
@@ -590,7 +591,7 @@ TEST_F(FairSharesTest, PromptsReadAsAWhole_AreComputedInSlicesOfTheirPass_WhereT
   EXPECT_EQ(passed, (std::map<int, int64_t>{{300, 300 * kPassStages}, {200, 200 * kPassStages}}));
 }
 
-TEST_F(FairSharesTest, ShortPrompt_IsComputedWithTheNextPlan_WhileALongOnesPassIsUnderWay) {
+TEST_F(FairSharesTest, ShortPrompt_IsComputedInTheNextStep_WhileALongPromptIsComputedInSlices) {
   Make(8000, 8, 512, false, true);
   ASSERT_FALSE(SubmitText(1, "a", 9000));
   Step();
@@ -602,7 +603,7 @@ TEST_F(FairSharesTest, ShortPrompt_IsComputedWithTheNextPlan_WhileALongOnesPassI
   }
 }
 
-TEST_F(FairSharesTest, ShortPrompts_GoBeforeTheirClientsNextLongOne_WhileAPassOfTheClientIsUnderWay) {
+TEST_F(FairSharesTest, ShortPrompts_GoBeforeTheirClientsNextLongPrompt_WhileAnotherIsComputedInSlices) {
   Make(8000, 8, 512, false, true);
   ASSERT_FALSE(SubmitText(1, "a", 3000));
   ASSERT_FALSE(SubmitText(2, "a", 3000));
@@ -615,7 +616,7 @@ TEST_F(FairSharesTest, ShortPrompts_GoBeforeTheirClientsNextLongOne_WhileAPassOf
   EXPECT_EQ(TokensOf(2), 1u);
 }
 
-TEST_F(FairSharesTest, Passes_OfManyClients_HaveEvenPartsOfTheSteps) {
+TEST_F(FairSharesTest, LongPrompts_GetEvenPartsOfTheSteps_WhenManyClientsSendThem) {
   Make(8000, 16, 512, false, true);
   for (RequestId id = 1; id <= 4; ++id) ASSERT_FALSE(SubmitText(id, std::string(1, char('a' + id)), 3000));
   std::map<RequestId, double> tokens;
@@ -626,7 +627,7 @@ TEST_F(FairSharesTest, Passes_OfManyClients_HaveEvenPartsOfTheSteps) {
   for (RequestId id = 2; id <= 4; ++id) EXPECT_NEAR(tokens[id], tokens[1], 0.1 * tokens[1]);
 }
 
-TEST_F(FairSharesTest, Pass_TakesNoFurtherStepAndKeepsNoRows_AfterItsRequestIsCancelled) {
+TEST_F(FairSharesTest, PromptInSlices_TakesNoFurtherStepAndKeepsNoRows_AfterItsRequestIsCancelled) {
   Make(8000, 8, 512, true, true);
   ASSERT_FALSE(SubmitText(1, "a", 9000));
   Plan();
@@ -643,7 +644,7 @@ TEST_F(FairSharesTest, Pass_TakesNoFurtherStepAndKeepsNoRows_AfterItsRequestIsCa
   EXPECT_EQ(plan->released.size(), 1u) << "the workers free their rows with the next plan";
 }
 
-TEST_F(FairSharesTest, Pass_BeginsAgain_WhenTheWorkersAreLost) {
+TEST_F(FairSharesTest, PromptInSlices_IsComputedFromTheFirstSliceAgain_WhenTheWorkersAreLost) {
   Make(8000, 8, 512, false, true);
   ASSERT_FALSE(SubmitText(1, "a", 3000));
   for (int i = 0; i < 5; ++i) Step();
@@ -658,7 +659,7 @@ TEST_F(FairSharesTest, Pass_BeginsAgain_WhenTheWorkersAreLost) {
   EXPECT_EQ(TokensOf(1), 1u);
 }
 
-TEST_F(FairSharesTest, Passes_WaitForRowsOfOthers_ForPlacesAndForBlocks) {
+TEST_F(FairSharesTest, PromptInSlices_Waits_WhileOthersTakeTheKeptRowsSlotsOrBlocks) {
   const auto running = [this] {
     Step();
     Step();
@@ -679,7 +680,7 @@ TEST_F(FairSharesTest, Passes_WaitForRowsOfOthers_ForPlacesAndForBlocks) {
   EXPECT_EQ(TokensOf(9), 1u);
 }
 
-TEST_F(FairSharesTest, Slice_TakesAsLongAsAChunk_WhereATokenOfALongPromptTakesLonger) {
+TEST_F(FairSharesTest, Slice_TakesAsLongAsAChunk_WhenTokensOfLongPromptsTakeLonger) {
   Make(8000, 8, 512, false, true);
   ASSERT_FALSE(SubmitText(1, "a", 9000));
   ASSERT_FALSE(SubmitText(2, "b", 60));

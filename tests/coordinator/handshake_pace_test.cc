@@ -129,7 +129,7 @@ class HandshakeQueueTest : public testing::Test {
 
   boost::asio::io_context io_;
   HandshakeTurns turns_{io_.get_executor()};
-  std::vector<std::optional<bool>> results_;  // each handshake's result, in the order of requests; nothing: it waits
+  std::vector<std::optional<bool>> results_;  // results in the order of requests; nullopt: the handshake waits
 };
 
 TEST_F(HandshakeQueueTest, ClientsThatLeft_AreSkipped) {

@@ -100,7 +100,7 @@ TEST_F(HostCacheTest, Request_FindsItsBlocksOnTheHost_AfterTheDevicePoolReusedTh
   EXPECT_TRUE(decisions_.Have("request 4 6 cached blocks come back from the host, 21 were free"));
 }
 
-TEST_F(HostCacheTest, CopiesThatCameBack_AreSharedOnTheDevice) {
+TEST_F(HostCacheTest, CopiesBroughtBackFromTheHost_AreSharedOnTheDevice) {
   Make();
   for (const TokenId which : {1, 2, 3, 1}) Serve(which);
   const StepPlan plan = Serve(1);
@@ -134,7 +134,7 @@ TEST_F(HostCacheTest, NothingIsCopiedOrFound_WhereMovingTakesLongerThanComputing
   EXPECT_EQ(host().num_found(), 0);
 }
 
-TEST_F(HostCacheTest, Copies_AreNotFound_WhereMovingBecameSlow) {
+TEST_F(HostCacheTest, Copies_AreNotUsed_WhenMovingBlocksBecomesSlow) {
   Make();
   for (const TokenId which : {1, 2, 3}) Serve(which);
   ASSERT_GT(host().num_copies(), 9);
@@ -143,7 +143,7 @@ TEST_F(HostCacheTest, Copies_AreNotFound_WhereMovingBecameSlow) {
   EXPECT_EQ(sinks_[4].cached, 12) << "what the device has still";
 }
 
-TEST_F(HostCacheTest, SwappedRequests_TakeTheRoomOfCopies) {
+TEST_F(HostCacheTest, SwappedOutRequests_TakeHostBlocksFromCachedCopies) {
   Make([](EngineOptions& o) { o.blocks.num_host_blocks = 24; });
   for (const TokenId which : {1, 2, 3}) Serve(which);
   const int copies = host().num_copies();
@@ -157,7 +157,7 @@ TEST_F(HostCacheTest, SwappedRequests_TakeTheRoomOfCopies) {
   EXPECT_EQ(sinks_[12].choices[0].tokens.size(), 12u);
 }
 
-TEST_F(HostCacheTest, Copies_AreForgotten_WithTheCacheAndWithTheWorkers) {
+TEST_F(HostCacheTest, Copies_AreForgotten_WhenTheCacheIsFlushedOrTheWorkersAreReplaced) {
   for (const bool is_flushed : {true, false}) {
     Make();
     for (const TokenId which : {1, 2, 3}) Serve(which);

@@ -74,7 +74,7 @@ TEST(HttpClientTest, Client_GivesUp_WhenNoBytesArrive) {
               HasSubstr("nothing came for 0.05 s"));
 }
 
-// A server that sent a byte now and then could block a batch for any time.
+// A server that sent a byte now and then could block a batch for any length of time.
 TEST(HttpClientTest, Client_GivesUp_WhenAnAnswerArrivesTooSlowly) {
   const int endless = 4000;
   EXPECT_THAT(AnswerOf(kWhole, endless, milliseconds(10'000), milliseconds(200), {}).problem,

@@ -20,7 +20,7 @@
 namespace quire {
 namespace {
 
-/// While it exists, limits the size of this process's files to this many bytes, as a full disk does.
+/// While an object exists, the files of this process can have at most this many bytes, as on a full disk.
 class FullDisk {
  public:
   explicit FullDisk(rlim_t bytes) {

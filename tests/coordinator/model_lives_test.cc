@@ -77,7 +77,7 @@ TEST(ModelLivesTest, ModelWithRequests_IsNeverUnloaded) {
   EXPECT_THAT(lives.Decide(200).unload, ElementsAre(0));
 }
 
-TEST(ModelLivesTest, Models_AreNotUnloaded_WhenTheFreedRoomWouldNotSuffice) {
+TEST(ModelLivesTest, Models_AreNotUnloaded_WhenTheFreedMemoryWouldNotSuffice) {
   ModelLives lives(100);
   lives.Add("idle", 30, -1, true, 0);
   lives.Add("busy", 60, -1, true, 0);
@@ -143,7 +143,7 @@ TEST(ModelLivesTest, ClosedModel_TakesRequestsAgain_WhenNoRequestWaitsForAnother
   EXPECT_TRUE(lives.IsOpen(0, 15.5));
 }
 
-TEST(ModelLivesTest, IdleModel_IsUnloaded_WhenItsTimeIsOver) {
+TEST(ModelLivesTest, IdleModel_IsUnloaded_WhenItsKeepAliveTimeIsOver) {
   ModelLives lives(100);
   lives.Add("a", 10, 300, true, 0);
   lives.Add("always", 10, -1, true, 0);
@@ -172,7 +172,7 @@ TEST(ModelLivesTest, ZeroKeepAlive_UnloadsAfterTheLastRequest_AndNegativeKeepAli
   EXPECT_THAT(lives.Decide(1e9).unload, IsEmpty());
 }
 
-TEST(ModelLivesTest, Client_ShortensTheTimeOfItsOwnRequestsOnly) {
+TEST(ModelLivesTest, Client_ShortensTheKeepAliveTimeOfItsOwnRequestsOnly) {
   ModelLives lives(100);
   lives.Add("a", 10, 300, true, 0);
   const auto use = [&](const char* client, double end) { lives.BeginUse(0, {client}), lives.EndUse(0, end, {client}); };
@@ -193,7 +193,7 @@ TEST(ModelLivesTest, Client_ShortensTheTimeOfItsOwnRequestsOnly) {
   EXPECT_THAT(lives.Decide(111).unload, ElementsAre(0)) << "nobody else used it since its start";
 }
 
-TEST(ModelLivesTest, ManyClients_AreRemembered_WithTheLatestEnd) {
+TEST(ModelLivesTest, KeepAliveTimesOfManyClients_AreRemembered_ByTheLatestEnd) {
   ModelClients clients(100);
   clients.Used({"first"}, 50);
   for (int i = 0; i < 2000; ++i) {
@@ -261,7 +261,7 @@ TEST(ModelLivesTest, RequestsOfBatches_GiveWayImmediately_AndWaitBehindOtherRequ
   EXPECT_THAT(lives.Decide(rest).unload, ElementsAre(1)) << "alice has left it";
 }
 
-TEST(ModelLivesTest, LinesOfBatches_TakeNoRoom_ThatAnotherRequestWaitsFor) {
+TEST(ModelLivesTest, RequestsOfBatches_TakeNoMemory_ThatAnotherRequestWaitsFor) {
   ModelLives lives(100);
   lives.Add("busy", 60, -1, true, 0);
   lives.Add("small", 40, -1, false, 0);
@@ -369,7 +369,7 @@ TEST(ModelLivesTest, OrderToSleep_IsForgotten_WhenTheModelsWorkersEnd) {
   EXPECT_THAT(lives.Decide(3).sleep, IsEmpty());
 }
 
-TEST(ModelLivesTest, Model_FallsAsleepAfterItsRequests_AndNewcomersWakeIt) {
+TEST(ModelLivesTest, Model_FallsAsleepAfterItsRequests_AndNewRequestsWakeIt) {
   ModelLives lives(100);
   lives.Add("a", 60, -1, true, 0);
   lives.BeginUse(0);
@@ -385,7 +385,7 @@ TEST(ModelLivesTest, Model_FallsAsleepAfterItsRequests_AndNewcomersWakeIt) {
   EXPECT_THAT(lives.Decide(4).wake, ElementsAre(0));
 }
 
-TEST(ModelLivesTest, SleepingModel_IsWoken_OnceThereIsRoomForItsCache) {
+TEST(ModelLivesTest, SleepingModel_IsWoken_OnceItsCacheFitsIntoMemory) {
   ModelLives lives(100);
   lives.Add("sleeper", 60, -1, true, 0);
   lives.Add("other", 70, -1, false, 0);
@@ -413,7 +413,7 @@ TEST(ModelLivesTest, SleepingModel_IsUnloaded_WhenItsMemoryIsNeeded) {
   EXPECT_THAT(lives.Decide(8).load, ElementsAre(2));
 }
 
-TEST(ModelLivesTest, SleepingModel_IsUnloaded_WhenItsTimeIsOverOrItIsToLeave) {
+TEST(ModelLivesTest, SleepingModel_IsUnloaded_WhenItsKeepAliveTimeIsOverOrUnloadingIsOrdered) {
   ModelLives lives(100);
   lives.Add("a", 10, 300, true, 0);
   lives.Add("b", 10, -1, true, 0);

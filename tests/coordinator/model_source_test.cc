@@ -121,7 +121,7 @@ TEST_F(ModelSourceTest, FindModel_ReturnsTheGgufFileOfAFolder_WithoutOtherWeight
   EXPECT_EQ(FindModel("Org/Split"), root_ / "hub/models--Org--Split/snapshots/c/m-00001-of-00002.gguf");
 }
 
-TEST_F(ModelSourceTest, ModelsIn_NamesFoldersAndGgufFiles_ASplitOneOnce) {
+TEST_F(ModelSourceTest, ModelsIn_NamesFoldersAndGgufFiles_AndASplitModelOnce) {
   const fs::path folder = root_ / "models";
   for (const char* file : {"zeta/config.json", "alpha/x-Q8_0.gguf", "notes/readme.md", "one.Q4_1.gguf",
                            "mmproj-F16.gguf", "list.txt", "big-00001-of-00002.gguf", "big-00002-of-00002.gguf"}) {

@@ -35,7 +35,7 @@ TEST(ModelSharesTest, MemoryBesideTheWeights_IsDividedEvenlyAmongModels) {
   EXPECT_THAT(Shares(1000, {Need("a", 100, 10, 5000), Need("b", 300, 10, 5000)}), ElementsAre(300, 300));
 }
 
-TEST(ModelSharesTest, RoomThatOneModelCannotUse_IsGivenToOtherModels_WhateverTheirOrder) {
+TEST(ModelSharesTest, MemoryThatOneModelCannotUse_IsGivenToOtherModels_WhateverTheirOrder) {
   EXPECT_THAT(Shares(1000, {Need("a", 100, 10, 5000), Need("b", 300, 10, 50)}), ElementsAre(550, 50));
   EXPECT_THAT(Shares(1000, {Need("b", 300, 10, 50), Need("a", 100, 10, 5000), Need("c", 0, 10, 5000)}),
               ElementsAre(50, 275, 275));
@@ -139,7 +139,7 @@ ModelNeed OnRequest(ModelNeed need, int64_t whole) {
   return need;
 }
 
-TEST(ModelSharesTest, ModelsLoadedOnRequest_ShareTheRoom_WhenAllFitWithAWholeSequenceEach) {
+TEST(ModelSharesTest, ModelsLoadedOnRequest_ShareTheMemory_WhenAllFitWithAWholeSequenceEach) {
   bool at_once = false;
   const std::vector<int64_t> kv = ShareKvInTurns(
       1000 * kMiB, {OnRequest(Need("a", 100, 10, 5000), 50), OnRequest(Need("b", 300, 10, 5000), 50)}, at_once);
@@ -147,7 +147,7 @@ TEST(ModelSharesTest, ModelsLoadedOnRequest_ShareTheRoom_WhenAllFitWithAWholeSeq
   EXPECT_THAT(kv, ElementsAre(300 * kMiB, 300 * kMiB));
 }
 
-TEST(ModelSharesTest, ModelsLoadedInTurn_GetHalfOfTheRoom_OrAWholeSequence) {
+TEST(ModelSharesTest, ModelsLoadedInTurn_GetHalfOfTheMemory_OrMemoryForAWholeSequence) {
   bool at_once = true;
   const auto small = OnRequest(Need("small", 100, 10, 5000), 50);
   const auto large = OnRequest(Need("large", 600, 10, 5000), 200);

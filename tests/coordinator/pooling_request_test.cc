@@ -323,7 +323,7 @@ class ChangedModel {
   TemporaryDirectory folder_;
 };
 
-TEST(PoolingSettingsTest, NamesOfClasses_AreRefused_ThatAreNoTextsOrTooLong) {
+TEST(PoolingSettingsTest, NamesOfClasses_AreRefused_WhenTheyAreNoTextsOrTooLong) {
   const ChangedModel model("distilbert_classes");
   const std::string path = model.PathOf("config.json");
   Json config = model.Read("config.json");
@@ -341,7 +341,7 @@ TEST(PoolingSettingsTest, NamesOfClasses_AreRefused_ThatAreNoTextsOrTooLong) {
   EXPECT_EQ(model.Problem("config.json", config), path + ": sbert_ce_default_activation_function is no text");
 }
 
-TEST(PoolingSettingsTest, Prompts_AreRefused_ThatAreTooLong) {
+TEST(PoolingSettingsTest, PromptsOfAModel_AreRefused_WhenTheyAreTooLong) {
   const ChangedModel model("bert");
   const std::string file = "config_sentence_transformers.json";
   EXPECT_EQ(model.Problem(file, {{"prompts", {{"query", std::string(16 << 10, 'x')}}}}), "");
@@ -349,7 +349,7 @@ TEST(PoolingSettingsTest, Prompts_AreRefused_ThatAreTooLong) {
             model.PathOf(file) + ": the prompt query has 16385 bytes, at most 16384 are allowed");
 }
 
-TEST(CallPreparerTest, Echo_IsRefused_OfPromptsWhoseTokensAreLongTexts) {
+TEST(CallPreparerTest, Echo_IsRefused_WhenTokensOfThePromptAreLongTexts) {
   TokenizerData data;
   data.tokens = {"a", std::string(64 << 10, 'b')};
   const Tokenizer tokenizer(data);

@@ -253,7 +253,7 @@ TEST_F(RecordRingTest, Segment_EndsAfterTheLastCompleteRecord_WhenTheFileEndsIns
     EXPECT_EQ(reader.offset(), static_cast<int64_t>(good));
     EXPECT_FALSE(reader.Next());
   }
-  // a tail of zeros, as file systems leave after a power failure
+  // The segment ends in zeros, as file systems may leave a file after a power failure.
   WriteFile(Segment(1), whole + std::string(100, '\0'));
   RecordReader reader(journal_);
   reader.Open(1);

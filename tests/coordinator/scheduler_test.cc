@@ -425,7 +425,7 @@ TEST_F(OrderTest, GeneratedTokens_CountDouble_InAClientsService) {
   EXPECT_EQ(clients.at("listens").served, 2 * (12 + 2 * 1));
 }
 
-TEST_F(OrderTest, AbsentClient_EarnsNoCredit) {
+TEST_F(OrderTest, NewClient_StartsLevelWithActiveClients_WhenItArrivesLater) {
   Make(10, 8, 1);
   for (const RequestId id : {1, 2, 3, 4}) Add(id, "a", 0);
   Step();

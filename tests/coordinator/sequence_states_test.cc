@@ -284,7 +284,7 @@ TEST_F(SequenceStatesTest, Drafts_EndWhereAStateIsKept_AndTheirBlocksCauseNoSeco
 }
 
 /// An answer ends inside a run of right drafts. The sequence's state then includes tokens after the answer's end.
-TEST_F(SequenceStatesTest, LastState_IsKept_OnlyWhereTheAnswerHasItsTokens) {
+TEST_F(SequenceStatesTest, LastState_IsKept_OnlyWhenItHasNoTokensBeyondTheAnswer) {
   for (const int end : {16, 15, 13}) {
     manager_ = std::make_unique<BlockManager>(StateOptions(100));
     Sequence a = Prompt(PlacedTokens(9));
@@ -421,7 +421,7 @@ TEST_F(EngineStatesTest, StoredState_IsDropped_WhenItsBlocksAreForgottenMeanwhil
   engine_.blocks().pool().CheckIntegrity();
 }
 
-TEST_F(EngineStatesTest, BlocksOfAStoredState_AreNotReserved_WithoutRoom) {
+TEST_F(EngineStatesTest, BlocksOfAStoredState_AreNotReserved_WhenTooFewAreFree) {
   engine_.StartEpoch(1, {13, 12, 2});
   const std::vector<TokenId> tokens = PlacedTokens(44, 100);
   ASSERT_TRUE(engine_.ReserveForStored(1, "", 0, tokens, 0));
@@ -454,7 +454,7 @@ TEST_F(EngineStatesTest, KeptStates_CauseNoPreemption) {
   EXPECT_GT(engine_.blocks().prefixes().checkpoints().num_kept(), 0u);
 }
 
-TEST_F(EngineStatesTest, BlocksOfAState_MayChange_WithANewEpoch) {
+TEST_F(EngineStatesTest, NumberOfBlocksOfAState_MayChange_WithANewEpoch) {
   engine_.StartEpoch(1, {13, 12, 2});
   EXPECT_FALSE(Submit(1, 9, 8));
   Run();

@@ -283,7 +283,7 @@ TEST(SchemaCheckTest, UnenforcedKeywords_AreReportedOnce_WhereverTheyStand) {
   EXPECT_EQ(count("passed over"), 2u) << told.str();
 }
 
-TEST(SchemaCheckTest, UnsupportedKeywords_AreRefusedWithTheirPlace_UnderTheExactPromise) {
+TEST(SchemaCheckTest, UnsupportedKeywords_AreRefusedWithTheirPlace_WhenTheSchemaMustBeKeptExactly) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"type": "array", "items": {}, "uniqueItems": true})", "uniqueItems"},
       {R"({"type": "object", "properties": {"a": {"type": "array", "contains": {}}}})", "properties.a.contains"},
@@ -308,7 +308,7 @@ TEST(SchemaCheckTest, UnsupportedKeywords_AreRefusedWithTheirPlace_UnderTheExact
   }
 }
 
-TEST(SchemaCheckTest, InvalidSchemas_AreRefusedWithThePlace_UnderEveryPromise) {
+TEST(SchemaCheckTest, InvalidSchemas_AreRefusedWithThePlace_HoweverExactlyTheyMustBeKept) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"type": "strange"})", "type"},
       {R"({"properties": {"a": {"type": "array", "items": {"type": 5}}}})", "properties.a.items.type"},

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 #ifdef __SANITIZE_ADDRESS__
-constexpr size_t kStack = 8 << 20;  // stack frames are several times as large
+constexpr size_t kStack = 8 << 20;  // with AddressSanitizer, stack frames are several times as large
 constexpr bool kCountsMemory = false;
 #else
 constexpr size_t kStack = 1 << 20;

@@ -11,12 +11,12 @@ LONG_PASSES = CORE + "schedule/long_passes.cc"
 OF_PASSES = "coordinator/fair_shares_test:*"
 
 MUTANTS = [
-    Mutant("encoders: texts in slices fill all places", LONG_PASSES, "2 * (passes + 1) <= limits_.max_running", "true", [OF_PASSES + "Passes_WaitForRowsOfOthers*"]),
-    Mutant("encoders: texts in slices fill all blocks", LONG_PASSES, "blocks <= blocks_.num_usable() / 4 * 3", "true", [OF_PASSES + "Passes_WaitForRowsOfOthers*"]),
+    Mutant("encoders: texts in slices fill all places", LONG_PASSES, "2 * (passes + 1) <= limits_.max_running", "true", [OF_PASSES + "PromptInSlices_Waits*"]),
+    Mutant("encoders: texts in slices fill all blocks", LONG_PASSES, "blocks <= blocks_.num_usable() / 4 * 3", "true", [OF_PASSES + "PromptInSlices_Waits*"]),
     Mutant("encoders: a slice of a long text counts as one of a short text", LONG_PASSES, "of_short > 0 ? std::max(1.0, of_this / of_short) : 1.0", "1.0",
            [OF_PASSES + "Slice_TakesAsLongAsAChunk*"]),
     Mutant("encoders: the first text in slices goes on until it is done", LONG_PASSES, "std::ranges::stable_sort(draft.order, {}, last_step);", "(void)last_step;",
-           [OF_PASSES + "Passes_OfManyClients*"]),
+           [OF_PASSES + "LongPrompts_GetEvenParts*"]),
     Mutant("encoders: short texts wait behind their client's long ones", LONG_PASSES, "  return client.use.picked != nullptr;", "  client.use.picked = nullptr;\n  return false;",
            [OF_PASSES + "ShortPrompts_GoBefore*"]),
     Mutant("deadlines: attention over long texts takes no time", "coordinator/cluster/group/patience.cc", "std::max(per_token_ * size.tokens, per_pair_ * size.pairs)",
@@ -69,7 +69,7 @@ MUTANTS = [
     Mutant("drafts: steps wait for sequences that can afford none", CORE + "schedule/drafting.cc", "pace.IsReady() && (!MustPay(request) || pace.Affordable(RowCost(num_sequences), WaitCost()) > 0)", "pace.IsReady()",
            ["coordinator/drafting_test:DraftsThatMustPay*"]),
     Mutant("drafts: right guesses pay for no others", CORE + "blocks/draft_pace.h", "    credit_ += right;\n", "",
-           ["coordinator/drafting_test:*SaveAsMuchAsOthers*", "coordinator/drafting_test:*AffordsDrafts*"]),
+           ["coordinator/drafting_test:*SaveAsMuchAsDraftsThatNeedNotPay*", "coordinator/drafting_test:*AffordsDrafts*"]),
     Mutant("drafts: stages that wait cost nothing", CORE + "schedule/drafting.cc", "kOneStage + limits_.num_stages - 1", "kOneStage",
            ["coordinator/drafting_test:*InAPipeline*"]),
     Mutant("drafts: a draft model is asked beyond the longest sequence that it reads", CORE + "schedule/drafting.cc", "drafts_.model_max_len - known", "drafts_.num_tokens",

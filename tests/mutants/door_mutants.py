@@ -106,7 +106,7 @@ MUTANTS = [
            ["coordinator/handshake_pace_test:*Open*"]),
     Mutant("tls: hellos have lists of any length", "coordinator/http/tls.cc", "if (HasLongLists(connection)) return SSL_CLIENT_HELLO_ERROR;", "",
            tls("HelloTest.test_client_hello_with_oversized_lists_is_refused")),
-    Mutant("tls: keys are agreed on over any group", "coordinator/http/tls.cc", ' &&  // TLS 1.3 has no others\n                   ::SSL_CTX_set1_groups_list(context, "X25519:P-256") == 1;', ";",
+    Mutant("tls: keys are agreed on over any group", "coordinator/http/tls.cc", ' &&  // the ciphers of TLS 1.2\n                   ::SSL_CTX_set1_groups_list(context, "X25519:P-256") == 1;', ";",
            tls("HelloTest.test_slow_key_exchange_groups_are_not_accepted")),
     Mutant("tls: all handshakes are as cheap", "coordinator/http/handshake_pace.h", "std::max<Clock::duration>(kLeastApart, cost * 5 / 2)", "kLeastApart",
            ["coordinator/handshake_pace_test"]),

@@ -27,7 +27,7 @@ WEB = "coordinator/web/pages/"
 
 MUTANTS = [
     Mutant("events: one too many is called lost", FEED, "batch.lost = oldest - last - 1;", "batch.lost = oldest - last;", ["coordinator/event_feed_test:*ASlowReaderLost*"]),
-    Mutant("events: sums of guesses hold requests up", FEED, "      return std::nullopt;  // sums", "      return EventKind::kRequestHeld;  // sums", ["coordinator/event_feed_test:*SumsOfGuessed*"]),
+    Mutant("events: sums of guesses hold requests up", FEED, "      return std::nullopt;  // totals", "      return EventKind::kRequestHeld;  // totals", ["coordinator/event_feed_test:*TotalsOfGuessed*"]),
     Mutant("events: there is no rate", FEED, "if (allowance.events < 1) {", "if (allowance.events < -1e9) {", ["coordinator/event_feed_test:*LimitsTheRate*"]),
     Mutant("events: readers that left keep their place", STREAM, "~Reader() { --readers_; }", "~Reader() {}",
            admin("EventsTest.test_event_readers_are_limited_to_16_and_block_no_request_when_they_do_not_read")),

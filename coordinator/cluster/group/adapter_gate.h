@@ -21,9 +21,10 @@ struct AdapterOrder {
 };
 
 /// Loads LoRA adapters on a group's ranks while the group serves. The engine may use an adapter only when every rank
-/// has it, so no plan names it before. If a rank cannot read an adapter, all ranks drop it again. Ranks that replace
-/// lost ranks load all adapters again; meanwhile the engine sets requests with adapters aside. If such a rank cannot
-/// read an adapter, the adapter's requests end with an error. Belongs to the engine's thread.
+/// has loaded the adapter, so no earlier plan names the adapter. If a rank cannot read an adapter, all ranks drop it
+/// again. Ranks that replace lost ranks load all adapters again; meanwhile the engine sets requests with adapters
+/// aside. If such a rank cannot read an adapter, the adapter's requests end with an error. Belongs to the engine's
+/// thread.
 class AdapterGate {
  public:
   /// Called when a load has ended. `problem`: the reason why the adapter is not loaded; empty when all ranks have it.

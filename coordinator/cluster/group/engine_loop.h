@@ -34,7 +34,7 @@ class EngineLoop : private WorkerGroupListener {
 
   /// Replaces the workers while requests wait. Once no step is outstanding and cached blocks are on the disk (3 s at
   /// most), calls `replace`, which ends the old workers and starts new ones, and then `done` with "" or the error.
-  /// After an error it starts the workers again as after a loss. Callable from any thread.
+  /// After an error the loop starts the workers again as after a loss. Callable from any thread.
   void ReplaceWorkers(std::function<void()> replace, std::function<void(const std::string&)> done);
 
   /// While paused, the engine accepts requests but plans no step.
@@ -85,7 +85,7 @@ class EngineLoop : private WorkerGroupListener {
   EngineLoopHost& host_;
   std::mutex mutex_;
   std::deque<std::function<void(Engine&)>> inbox_;  // guarded by mutex_
-  std::vector<Replacement> replacements_;           // replacements that wait; the engine's thread only
+  std::vector<Replacement> replacements_;           // waiting replacements; only the engine's thread uses them
   int wake_fd_;                                     // an eventfd: readable while the inbox may hold tasks
   std::atomic<bool> stopping_{false}, serving_{true}, recovering_{false}, paused_{false};
   std::atomic<int> num_recoveries_{0};

@@ -8,8 +8,8 @@
 
 namespace quire {
 
-/// What the loop needs from the owner of the engine and its workers (Replica). All calls come on the engine's
-/// thread.
+/// The calls that the engine loop makes to the owner of the engine and its workers (Replica). All calls come on the
+/// engine's thread.
 class EngineLoopHost {
  public:
   virtual ~EngineLoopHost() = default;
@@ -17,7 +17,7 @@ class EngineLoopHost {
   /// Called in every round of the loop, after a step's tokens were delivered and before the next step is planned.
   virtual void BetweenSteps(Engine& engine) = 0;
   /// True while cached blocks in the workers' memory wait to be written to the disk. A replacement of the workers waits
-  /// for them for a while.
+  /// a while for these writes.
   virtual bool IsSaving() const { return false; }
   /// Restarts the workers after a loss. Throws Error or GroupFailure when that fails.
   virtual void Relaunch(const GroupFailure& loss) = 0;

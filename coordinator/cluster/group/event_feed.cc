@@ -46,9 +46,9 @@ std::optional<EventKind> KindOf(DecisionKind decision) {
     case DecisionKind::kDraftedFromAnswers:
     case DecisionKind::kDraftedByModel:
     case DecisionKind::kDraftedByLayer:
-      return std::nullopt;  // sums of an ended request, which usage and metrics have
+      return std::nullopt;  // totals of an ended request, which its usage and the metrics report
     case DecisionKind::kBroughtFromHost:
-      return std::nullopt;  // metrics and the request's own log have it
+      return std::nullopt;  // the metrics and the request's own log report this decision
   }
   return std::nullopt;
 }

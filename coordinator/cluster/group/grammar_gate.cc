@@ -80,7 +80,7 @@ void GrammarGate::Tell(uint64_t ticket, const GrammarSource& source) {
 }
 
 void GrammarGate::AskNext() {
-  // A rank compiles one grammar at a time. Asking for one at a time keeps every new client's wait short.
+  // A rank compiles one grammar at a time. Asking for one grammar at a time keeps every new client's wait short.
   if (std::ranges::any_of(held_, [](const Held& held) { return held.ticket != 0; })) return;
   const auto next = NextInTurn();
   if (next == held_.end()) return;
@@ -89,7 +89,7 @@ void GrammarGate::AskNext() {
   Tell(next->ticket, next->source);
 }
 
-/// Forgets when clients without a held grammar were served.
+/// Removes the clients without a held grammar from turns_.
 void GrammarGate::ForgetTurns() {
   std::set<std::string_view> here;
   for (const Held& held : held_) here.insert(held.client);
@@ -151,8 +151,8 @@ bool GrammarGate::MakeRoomFor(const Held& held, std::vector<RequestId>& given_wa
   Use use = UseOfRoom();
   if (!MayHaveRoom(held, use)) return false;
   for (; use.total + held.bytes > kRoom; use = UseOfRoom()) {
-    // This client asks for no more than its share, so another client exceeds its own. Remove the grammar of that client
-    // that was used last.
+    // This client asks for no more than its share, so another client exceeds its share. That client's most recently
+    // used grammar goes.
     const auto greediest = std::ranges::max_element(use.by_client, {}, [](const auto& of) { return of.second; });
     const auto is_one = [&](const Kept& kept) { return !kept.requests.empty() && kept.client == greediest->first; };
     const auto giving_way = std::ranges::find_if(kept_, is_one);

@@ -19,9 +19,9 @@ namespace quire {
 /// keep a grammar while requests with it wait or run, and afterwards while there is memory (kRoom). Clients take turns,
 /// and the ranks compile one grammar at a time, so a new client waits for that grammar and at most one grammar of each
 /// other client. A client's grammars may take half of the memory that other clients leave, and an equal share in any
-/// case. Requests of clients beyond that leave the engine and wait here again. When the ranks are replaced, all
-/// requests with a grammar leave the engine and wait here. A request that waits too long, or whose grammar a rank
-/// cannot compile, is refused. Belongs to the engine's thread.
+/// case. Requests of clients whose grammars take more leave the engine and wait here again. When the ranks are
+/// replaced, all requests with a grammar leave the engine and wait here. A request that waits too long, or whose
+/// grammar a rank cannot compile, is refused. Belongs to the engine's thread.
 class GrammarGate {
  public:
   /// kRoom: the most bytes of grammars on a rank. kLeastBytes: each grammar counts as at least this many bytes.

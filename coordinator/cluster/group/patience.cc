@@ -9,7 +9,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// The number of threads that may delay a heartbeat by waking up late: the sending one, and socket threads on both ends.
+// The number of threads that may delay a heartbeat by waking up late: the sending thread, and socket threads on both
+// ends.
 constexpr int kLateWakesOfABeat = 4;
 constexpr Patience kSilent = milliseconds(1500), kFirstBeat = seconds(20), kMostForBusyness = seconds(10);
 constexpr Patience kLeastStep = seconds(5), kFirstStep = seconds(120), kMostForStarvation = seconds(60);
@@ -32,7 +33,7 @@ StepSize SizeOf(const StepPlan& plan) {
   }
   for (const Slice& slice : plan.slices) {
     size.tokens += slice.equivalent();
-    size.pairs += slice.equivalent() * 0.5 * (slice.tokens + 1);  // as many as where the text is computed as one chunk
+    size.pairs += slice.equivalent() * 0.5 * (slice.tokens + 1);  // as many as for a prompt computed as one chunk
   }
   return size;
 }

@@ -6,8 +6,8 @@
 
 namespace quire {
 
-// How long the coordinator waits before it considers a rank dead. Delays measured on busy machines extend the wait, but
-// only up to a bound, because a dead rank must be found in any case.
+// The time that the coordinator waits before it considers a rank dead. Delays measured on busy machines extend the
+// wait, but only up to a bound, because a dead rank must be found in any case.
 using Patience = std::chrono::steady_clock::duration;
 
 /// Returns the wait for a rank without heartbeats: 1.5 s plus 4 * late_wakes, which adds at most 10 s. A worker sends a
@@ -19,19 +19,20 @@ Patience SilencePatience(Patience late_wakes);
 /// heartbeats, which may wait behind the connections of strangers (PortGate).
 Patience FirstBeatPatience();
 
-/// How much a step computes. A slice counts as its part of its pass.
+/// The amount of a step's work. A slice counts as its part of the prompt's pass (Slice::equivalent).
 struct StepSize {
   double tokens = 0;
   double pairs = 0;  // pairs of a prompt token and an earlier token; decoded tokens add none
 };
 StepSize SizeOf(const StepPlan& plan);
 
-/// Learns how long steps take. Products with weights take time by tokens, attention by pairs.
+/// Learns how long steps take. The time of products with weights grows with StepSize::tokens, the time of attention
+/// with StepSize::pairs.
 class UsualTime {
  public:
   void Observe(const StepSize& size, double seconds);
-  /// Returns an upper bound of the time of a step, in seconds: no step takes longer whose time is a sum of a part by
-  /// tokens and a part by pairs, in whatever ratio, if the steps before it were as usual. 0 before the first step.
+  /// Returns an upper bound of a step's usual time, in seconds; 0 before the first step. The bound holds whatever part
+  /// of the time tokens take and whatever part pairs take.
   double Of(const StepSize& size) const;
 
  private:
@@ -39,8 +40,8 @@ class UsualTime {
 };
 
 /// Returns the wait for a rank that sends heartbeats but does not answer a step: 20 times the usual time of a step of
-/// this size, at least 5 s and at most 120 s; 120 s for the first step (usual_seconds 0). `starved` adds up to 60 s: it
-/// is the longest time in this step for which a rank's computing thread waited for a core.
+/// this size, at least 5 s and at most 120 s; 120 s for the first step (usual_seconds 0). `starved`, which adds up to
+/// 60 s, is the longest time in this step for which a rank's computing thread waited for a core.
 Patience StepPatience(double usual_seconds, Patience starved);
 
 }  // namespace quire

@@ -11,7 +11,7 @@
 
 namespace quire {
 
-/// What the coordinator knows about one rank, for the admin port and for error messages.
+/// The coordinator's record of one rank, for the admin port and for error messages.
 struct RankInfo {
   std::string host, isa;  // isa: the instruction set or device of the rank, such as "avx2" or "NVIDIA H200"
   int pid = 0;

@@ -44,10 +44,11 @@ class RankRoster {
   /// Returns "rank 1 (pid 7 on host)", for messages.
   std::string Describe(Rank rank) const;
 
-  /// Returns the rank that sent a frame on the data socket; -1 when it is no rank of this epoch, or when the frame came
-  /// under another rank's key. A worker that asks to join becomes a rank, unless the roster is closed.
+  /// Returns the rank that sent a frame on the data socket; -1 when the sender is no rank of this epoch, or when the
+  /// frame came under another rank's key. A worker that asks to join becomes a rank, unless the roster is closed.
   Rank SenderOf(const ReceivedFrame& received);
-  /// Returns the rank that sent a frame on the ctrl socket, or -1. Here all identities are known in advance.
+  /// Returns the rank that sent a frame on the ctrl socket, or -1. All identities on the ctrl socket are known in
+  /// advance.
   Rank SenderOfBeat(const ReceivedFrame& received);
   /// Returns the number of frames dropped because the peer had a worker's key but used another rank's identity.
   uint64_t num_foreign_frames() const { return num_foreign_frames_; }

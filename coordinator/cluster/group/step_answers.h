@@ -15,7 +15,7 @@ namespace quire {
 struct StepOutcome {
   std::vector<SampledToken> tokens;  // drawn by rank 0; the other ranks' hashes must match
   std::vector<PromptScores> scores;  // computed by rank 0
-  std::vector<Draft> guesses;        // of rank 0's draft model
+  std::vector<Draft> guesses;        // made by rank 0's draft model
   StepTimes times;                   // the maximum over all ranks
 };
 
@@ -29,7 +29,7 @@ class StepAnswers {
     StepId id = 0;
     uint64_t plan_hash = 0;
     StepSize size;
-    Clock::time_point begin;             // when ranks could begin: plan sent, earlier step answered
+    Clock::time_point begin;             // when the plan was sent and the earlier step was answered
     std::vector<bool> answered;          // indexed by rank
     std::vector<uint64_t> token_hashes;  // indexed by rank
     StepOutcome outcome;

@@ -13,7 +13,7 @@ namespace {
 
 // A heartbeat and an answer use different sockets, so one may overtake the other by some milliseconds.
 constexpr auto kLostFrameAfter = std::chrono::milliseconds(900);
-// The longest wait in Pump when nothing happens. It bounds the time between two checks of the workers.
+// The longest wait in Pump when nothing happens. The wait bounds the time between two checks of the workers.
 constexpr auto kLongestWait = std::chrono::milliseconds(100);
 
 // mpirun reports a dead process 0.2 s after its end. The connection of that process may close earlier.

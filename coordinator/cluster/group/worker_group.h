@@ -66,13 +66,13 @@ class WorkerGroup {
   void SendStep(const StepPlan& plan);
   /// Waits until every rank has answered the oldest plan, and checks that all ranks agree.
   StepOutcome AwaitStep() { return AwaitStepFor(std::chrono::hours(24)).value(); }  // a rank that hangs fails earlier
-  /// Does the same for about `most`. Returns nullopt when an answer is still missing then.
+  /// Like AwaitStep, but waits no longer than about `most`. Returns nullopt when an answer is still missing then.
   std::optional<StepOutcome> AwaitStepFor(std::chrono::milliseconds most);
   /// Sends a plan and awaits its result. No other plan may be outstanding.
   StepOutcome RunStep(const StepPlan& plan);
 
-  /// Sends one rank a message about KV blocks, a grammar or an adapter. It is handled in order with the plans. A rank
-  /// that does not accept the message counts as lost, which the next wait reports.
+  /// Sends one rank a message about KV blocks, a grammar or an adapter. The rank handles the message in order with the
+  /// plans. A rank that does not accept the message counts as lost, which the next wait reports.
   void Send(Rank rank, const Message& message);
   /// Sends every rank the message, as Send does.
   void SendToEach(const Message& message) {
@@ -82,7 +82,7 @@ class WorkerGroup {
   /// Waits until wake_fd is readable or the time has passed, and checks heartbeats meanwhile.
   void Idle(int wake_fd, int timeout_millis);
 
-  /// Asks every rank to end. Does not wait for that.
+  /// Asks every rank to end, and does not wait until the ranks have ended.
   void Shutdown(const std::string& reason);
 
  private:
@@ -93,7 +93,8 @@ class WorkerGroup {
   void SendToAll(const Frame& frame, const char* what);
   /// Waits once for heartbeats, data frames or the launcher's output. Calls `handle` for each data frame.
   void Pump(int wake_fd, int timeout_millis, const std::function<void(Rank, const Frame&)>& handle);
-  /// Waits up to a second for the launcher's report of the loss, which says more. Throws it as GroupFailure.
+  /// Waits up to a second for the launcher's report of the loss, which says more than a closed connection. Throws the
+  /// report as GroupFailure.
   void HearLauncher();
   void HandleCtrl();
   void CheckLeases();

@@ -5,8 +5,8 @@
 
 namespace quire {
 
-/// What a worker group calls while it waits; EngineLoop implements it. Calls come on the group's thread in the middle
-/// of a wait, so no method may wait for the group.
+/// The calls that a worker group makes while the group waits; EngineLoop implements this interface. Calls come on the
+/// group's thread in the middle of a wait, so no method may wait for the group.
 class WorkerGroupListener {
  public:
   virtual ~WorkerGroupListener() = default;

@@ -25,19 +25,21 @@ struct ModelNeed {
   int64_t With(int64_t kv) const { return weights + swap + kv; }
 };
 
-/// Returns what a planned model needs. `topology`: the model's own. Throws Error when the model alone does not fit.
+/// Returns the memory that a planned model needs. `topology`: the model's own. Throws Error when the model alone does
+/// not fit.
 ModelNeed NeedOf(const MemoryPlan& plan, const Topology& topology, const ModelSpec& spec);
 
 /// Returns the KV memory of each model, in bytes of all its ranks, so that all models together fit into `room` bytes.
-/// Every model gets its least KV memory. What is left is divided evenly, and what a model cannot use goes to the
-/// others. Throws Error that names the sizes when the models do not fit even with the least KV memory.
+/// Every model gets its least KV memory. The remaining memory is divided evenly, and memory that a model cannot use
+/// goes to the other models. Throws Error that names the sizes when the models do not fit even with the least KV
+/// memory.
 std::vector<int64_t> ShareKv(int64_t room, const std::vector<ModelNeed>& needs);
 
 /// Like ShareKv, for lists in which some models are loaded on request. If the models do not all fit with KV memory for
-/// one sequence of full length each, they are loaded in turn. Then each gets half of what its weights leave of the
-/// room, or the KV memory of one such sequence if that is more. Throws Error when the models that are not loaded on
-/// request do not fit together, or when a model alone does not fit. `at_once` becomes true when all models fit
-/// together.
+/// one sequence of full length each, they are loaded in turn. Then each model takes half of `room`, weights included,
+/// or as much as KV memory for one such sequence needs if that is more. Throws Error when the models that are not
+/// loaded on request do not fit together, or when a model alone does not fit. `at_once` becomes true when all models
+/// fit together.
 std::vector<int64_t> ShareKvInTurns(int64_t room, const std::vector<ModelNeed>& needs, bool& at_once);
 
 /// Returns the memory for the workers of all models of a list: the setting, or else a share of the memory that is free

@@ -12,7 +12,7 @@
 
 namespace quire {
 
-/// What a node must have to run its ranks.
+/// The requirements for a node to run its ranks.
 struct NodeNeeds {
   const Topology& topology;
   const Topology::Node& node;  // a node without a host name is this host
@@ -25,15 +25,16 @@ struct NodeNeeds {
 /// host.
 std::vector<std::string> HostProbeCommand(const Topology& topology, const std::string& host, const std::string& worker);
 
-/// Returns the command that runs `quire-worker --probe ...` on the node, through launch.agent if that is another host.
-/// In that case every word has only characters that no shell interprets; a path with other characters is not probed.
+/// Returns the command that runs `quire-worker --probe ...` on the node, through launch.agent if the node is another
+/// host. In that case every word has only characters that no shell interprets; a path with other characters is not
+/// probed.
 std::vector<std::string> ProbeCommand(const NodeNeeds& needs, const std::string& worker);
 
 /// Parses the output of quire-worker --probe: on each line a key, then its value.
 std::map<std::string, std::string> ParseProbe(const std::string& output);
 
 /// The name of the check whose line has the node's own host name. The caller checks that no two nodes have the same
-/// one.
+/// host name.
 inline constexpr const char* kHostNameCheck = "host name";
 
 /// Turns the result of ProbeCommand into the lines of a check. `limit`: how long the command was allowed to run.

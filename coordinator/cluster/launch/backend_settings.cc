@@ -30,8 +30,8 @@ double BitsOf(const NumberLayout& layout, Quantization quantization) {
   return 8.0 * static_cast<double>(layout.block_bytes) / static_cast<double>(layout.block_numbers);
 }
 
-/// True when more than half of the numbers in the layers' matrices have at most `bits` bits, as stored or as loaded.
-/// The scale's bits are divided among its numbers and count, too.
+/// True when more than half of the numbers in the layers' matrices have at most `bits` bits, as stored or as loaded. A
+/// part of the bits of its block's scale counts with each number.
 bool MostHaveAtMost(double bits, const ModelFiles& model, Quantization quantization) {
   double within = 0, all = 0;
   for (const WeightSpec& weight : WeightsOf(model.spec())) {

@@ -24,8 +24,8 @@ namespace {
 
 constexpr int kOrderlyEndMillis = 3000;
 constexpr auto kProbePatience = std::chrono::milliseconds(500);
-// The time in which all ranks must join. After a loss it is short, because a host that does not answer must not delay
-// the others. Workers that another party starts may take long: they may wait in a job queue or for an image.
+// The time in which all ranks must join. After a loss the time is short, because a host that does not answer must not
+// delay the others. Workers that another party starts may take long: they may wait in a job queue or for an image.
 constexpr auto kFirstJoinDeadline = std::chrono::seconds(60), kJoinDeadline = std::chrono::seconds(20);
 constexpr auto kExternalJoinDeadline = std::chrono::seconds(600);
 
@@ -128,7 +128,7 @@ void Deployment::EndWorkers() {
 }
 
 /// Starts the first epoch. Throws SettingsError when a worker refuses the settings, so that the program ends with the
-/// same status as when it refuses them itself.
+/// same status as when the program itself refuses settings.
 void Deployment::BringUpFirst() {
   try {
     BringUp();
@@ -153,10 +153,10 @@ void Deployment::BringUp() {
 }
 
 PoolSizes Deployment::ChoosePoolSizes() const {
-  // Requests outlive an epoch, and a recurrent state may take more blocks on the new epoch's ranks than on the old
-  // ones.
   for (const std::string& warning : HostWarnings(topology_, assignment_.compute.backend, group_->ranks()))
     spdlog::warn("{}", warning);
+  // Requests outlive an epoch, and a recurrent state may take more blocks on the new epoch's ranks than on the old
+  // ones.
   const int needed = engine_ == nullptr ? 1 : engine_->BlocksNeeded(StateBlocks(group_->ranks()));
   return ChoosePools(topology_, assignment_.compute.backend, group_->ranks(),
                      {.max_model_len = max_model_len_, .blocks_needed = needed});
@@ -266,7 +266,7 @@ void Deployment::CheckLauncher() {
   if (engine_ == nullptr && cancel_)
     throw GroupFailure(LossCause::kStopping, -1, "", "stopped before the workers were ready");
   if (launcher_ == nullptr || !launcher_->process.Ended()) return;
-  // A worker's own report may still be on its way; it says more than mpirun's exit status.
+  // A worker's own report, which says more than mpirun's exit status, may still be on its way.
   const auto now = std::chrono::steady_clock::now();
   if (!launcher_ended_) launcher_ended_ = now;
   if (now - *launcher_ended_ <= std::chrono::milliseconds(100)) return;

@@ -22,7 +22,7 @@
 
 namespace quire {
 
-/// An engine with its worker groups, one epoch after another, each from its launch to its end.
+/// Owns an engine and its worker groups, one group in each epoch. Launches every group, and ends it.
 class Deployment : private LauncherWatch {
  public:
   /// Launches the workers, or waits for workers that another party starts, loads the model and reserves the KV blocks.
@@ -61,9 +61,8 @@ class Deployment : private LauncherWatch {
  private:
   void SetShape(const GroupShape& shape);
   WorkerGroup::Options GroupOptions() const;
-  bool external() const {
-    return topology_.launch.method == LaunchMethod::kExternal;
-  }  // another program starts the workers
+  /// True when another program starts the workers.
+  bool external() const { return topology_.launch.method == LaunchMethod::kExternal; }
   void CheckLauncher() override;
   void Launch();
   void Place(int num_ranks);
@@ -71,7 +70,7 @@ class Deployment : private LauncherWatch {
   /// Returns the directory for mpirun's files of this epoch.
   std::string EpochDir() const { return fmt::format("{}/e{}", runtime_dir_.path(), epoch_); }
   void BringUpFirst();
-  void BringUp();                          // Launch to Load
+  void BringUp();                          // from Launch to WorkerGroup::Load
   double Reserve(const PoolSizes& pools);  // returns the seconds for moving one block to the host or back
   void StartNextEpoch(bool same_shape);
   /// Places the ranks of the next epoch on several nodes without the hosts `left_out`. If the other hosts cannot take

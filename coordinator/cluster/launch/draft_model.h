@@ -6,14 +6,14 @@
 
 namespace quire {
 
-/// Returns the draft model that the settings name, or the prediction layer that they ask for, for the assignment of a
-/// group that serves `model`; with 0 tokens if they want none. Reads only headers of files. Throws SettingsError, which
-/// names both models, when the draft model cannot be opened or does not fit `model`. Vocabularies are compared
-/// elsewhere (text/tokenizer/same_tokens.h).
+/// Returns the settings of the draft model or prediction layer that the topology asks for, for the assignment of a
+/// group that serves `model`. The settings have 0 tokens if the topology asks for neither. Reads only headers of files.
+/// Throws SettingsError, which names both models, when the draft model cannot be opened or does not fit `model`.
+/// Vocabularies are compared elsewhere (text/tokenizer/same_tokens.h).
 DraftModelSettings DraftModelOf(const Topology& topology, const ModelFiles& model);
 
-/// Returns the most rows that the sequences with drafts of a step have, where workers keep such rows because the model
-/// carries states; 0: they keep none.
+/// For a model with recurrent states, whose workers keep the rows of sequences with drafts: returns the most such rows
+/// of a step. Returns 0 for other models, and without speculation.
 int32_t MostDraftRows(const Topology& topology, const ModelSpec& served);
 
 }  // namespace quire

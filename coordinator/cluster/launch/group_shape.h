@@ -6,7 +6,7 @@
 
 namespace quire {
 
-/// How a model is divided among the workers of a group.
+/// The division of a model among the workers of a group.
 struct GroupShape {
   int tensor = 1;              // workers of a stage
   std::vector<double> shares;  // relative part of each worker of a stage; empty: equal parts

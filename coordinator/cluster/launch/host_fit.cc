@@ -21,7 +21,8 @@ std::string InWords(int64_t bytes) {
   return size < kGiB ? fmt::format("{:.1f} MiB", size / kMiB) : fmt::format("{:.1f} GiB", size / kGiB);
 }
 
-/// What the ranks of all replicas need on one host, and what the host has. Memory is in bytes.
+/// The resources that the ranks of all replicas need on one host, and the resources that the host has. Memory is in
+/// bytes.
 struct HostLoad {
   double weights = 0, kv = 0, swap = 0;  // double: products of large settings may exceed 64 bits
   int workers = 0;
@@ -106,7 +107,8 @@ std::string GpuProblem(const Topology& topology, const std::vector<RankInfo>& ra
   return "";
 }
 
-/// Warns of files whose limit exceeds what is free on their file system and what the files have already, together.
+/// Adds a warning if the files in `directory` may take more `bytes` than their file system has room for. The room is
+/// the free space plus the present size of the files.
 void AddDiskWarning(std::vector<std::string>& warnings, const std::string& directory, int64_t bytes, const char* flag) {
   if (directory.empty()) return;
   std::error_code error;

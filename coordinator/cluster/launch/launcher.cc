@@ -101,9 +101,9 @@ void AddNetwork(CommandLine& line, const Topology& topology, const std::vector<N
   line.Mca("oob_tcp_if_include", fmt::format("{}", fmt::join(interfaces, ",")));
 }
 
-/// Returns the mpirun to start. As for quire-worker, a program beside this one takes precedence over PATH: a Python
-/// environment holds both, and need not be in PATH. If both are the same file, returns the plain name, because mpirun
-/// takes a path as the folder of Open MPI on every node.
+/// Returns the mpirun to start. As for quire-worker, a program beside this one takes precedence over PATH, because a
+/// Python environment with Quire and Open MPI need not be in PATH. If PATH leads to the same file, returns the plain
+/// name, because mpirun takes a path as the folder of Open MPI on every node.
 std::string MpirunProgram() {
   const auto found = FindProgram("mpirun"), in_path = FindInPath("mpirun");
   std::error_code ignored;
@@ -116,7 +116,7 @@ std::string MpirunProgram() {
 constexpr const char* kForwarded[] = {"QUIRE_ISA", "NCCL_DEBUG", "NCCL_IB_DISABLE", "NCCL_IB_HCA", "NCCL_P2P_DISABLE"};
 
 /// Adds the ranks of one node after those of the earlier nodes. One host list for all nodes would not work: Open MPI
-/// puts this host first in it, wherever this host stands in the topology.
+/// puts this host first in such a list, wherever this host stands in the topology.
 void AddNode(CommandLine& line, const Topology::Node& node, int count, const std::vector<std::string>& worker) {
   line.Add({"-np", std::to_string(count), "--host", fmt::format("{}:{}", node.host, count), "--wd", "/"});
   const bool named = !node.interface.empty() && node.interface.find('/') == std::string::npos;

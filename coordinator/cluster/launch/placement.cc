@@ -84,7 +84,7 @@ Placement PlaceRanks(const Topology& topology, int num_ranks, const std::set<std
   }
   if (capacity && *capacity < num_ranks) return {{}, Misfit(topology, used, num_ranks, excluded)};
 
-  int limited = 0, unlimited = 0;  // ranks that fit on nodes with a limit; number of nodes without
+  int limited = 0, unlimited = 0;  // ranks that fit on nodes with a limit; number of nodes without a limit
   for (const size_t i : used) {
     const int takes = CapacityOf(topology.nodes[i]);
     limited += takes;

@@ -20,7 +20,7 @@ int FittingModelLen(int model_len, const ModelSpec& spec, int64_t pool_tokens);
 /// Returns the most tokens of a step: the topology's setting, or a default for the backend and max_running.
 int ChooseStepTokens(const Topology& topology, BackendKind backend);
 
-/// What a pool of KV blocks must be able to hold.
+/// The sequences that a pool of KV blocks must be able to hold.
 struct PoolDemand {
   int max_model_len = 0;  // longest sequence, in tokens
   int blocks_needed = 1;  // blocks that present requests need; provided if memory allows

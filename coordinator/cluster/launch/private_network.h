@@ -20,7 +20,7 @@ int BecomeInPrivateNetwork(char** command);
 struct PrivateNetwork {
   bool used = false;
   bool on_loopback = false;         // no private network, but mpirun listens on loopback only (loopback_sockets.cc)
-  std::string reason;               // why no private network is used; empty when one is used
+  std::string reason;               // the reason why no private network is used; empty: one is used
   std::vector<std::string> prefix;  // words to put before the command; may be empty
 
   /// Returns the text for the log: "runs in a network of its own", or the addresses on which mpirun listens instead,

@@ -25,8 +25,8 @@ std::map<std::string, int> RanksOfAllReplicas(const Topology& topology, const st
 /// second.
 inline constexpr auto kLastBeats = std::chrono::milliseconds(700);
 
-/// Returns the host whose mpirun daemon was lost. mpirun does not name that host, but before it ends it ends the ranks
-/// of all other hosts. So the lost host is the only one whose ranks still send heartbeats. Empty when there is not
+/// Returns the host whose mpirun daemon was lost. mpirun does not name that host, but ends the ranks of all other hosts
+/// before it ends itself. So the lost host is the only host whose ranks still send heartbeats. Empty when there is not
 /// exactly one such host.
 std::string HostThatOutlives(const std::vector<RankInfo>& ranks, std::chrono::steady_clock::time_point mpirun_ended);
 

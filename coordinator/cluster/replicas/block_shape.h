@@ -9,8 +9,8 @@
 
 namespace quire {
 
-/// How a worker group stores its KV blocks, and how its workers can be reached. These facts decide whether blocks can
-/// move between two groups, and in which way.
+/// The format in which a worker group stores its KV blocks, and the ways to reach its workers. These facts decide
+/// whether blocks can move between two groups, and in which way.
 struct BlockShape {
   GroupCut cut;  // how the group divides the model among its ranks
   ComputeSettings compute;

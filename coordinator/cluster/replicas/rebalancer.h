@@ -6,12 +6,12 @@
 
 namespace quire {
 
-/// Decides which requests move to another replica. Each replica examines its own requests on its engine's thread in
-/// every round of its loop.  Relief: a replica checks its state every kLookEverySeconds. If the replica had waiting
-/// requests or new preemptions at two checks in a row, it sends one request to a replica with plenty of free blocks
-/// (ChooseRelief): its last waiting request in the order of service, preferably one that has not been computed yet; if
-/// none waits, its last running request. No request moves twice within kRestSeconds.  Separate prefill: on the first
-/// prefill_replicas replicas a request leaves as soon as each of its sequences has a token.
+/// Decides which requests move to another replica. Each replica examines its own requests on its engine's thread, and
+/// checks its state every kLookEverySeconds. A replica that had waiting requests or new preemptions at two checks in a
+/// row sends one request to a replica with plenty of free blocks (ChooseRelief). That request is the last waiting
+/// request in the order of service, preferably a request without computed tokens; if no request waits, the last running
+/// request. No request moves twice within kRestSeconds. The first prefill_replicas replicas only compute prompts: a
+/// request leaves such a replica as soon as each of its sequences has a token.
 class Rebalancer {
  public:
   static constexpr double kLookEverySeconds = 0.25, kRestSeconds = 10;

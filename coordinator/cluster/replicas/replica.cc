@@ -14,7 +14,7 @@ namespace quire {
 
 namespace {
 
-constexpr double kPublishEverySeconds = 0.002;  // seldom, because Publish looks at every request
+constexpr double kPublishEverySeconds = 0.002;  // time between calls, which look at every request
 
 /// Creates the parent directory of a replica's journal: several replicas use subdirectories of the configured
 /// directory.

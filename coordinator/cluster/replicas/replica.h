@@ -91,8 +91,8 @@ class Replica : private EngineLoopHost {
   mutable std::mutex mutex_;  // guards view_, shape_ and tokens_on_their_way_
   ReplicaView view_;
   BlockShape shape_;
-  int64_t tokens_on_their_way_ = 0;
-  std::shared_ptr<std::atomic<int64_t>> tokens_arrived_ = std::make_shared<std::atomic<int64_t>>(0);  // after Publish
+  int64_t tokens_on_their_way_ = 0;  // tokens of posted calls; tokens_arrived_: tokens that arrived after Publish
+  std::shared_ptr<std::atomic<int64_t>> tokens_arrived_ = std::make_shared<std::atomic<int64_t>>(0);
   double next_publish_ = 0;
   EpochId shape_epoch_ = 0, told_epoch_ = 0;  // epoch of shape_; epoch last told to the feed; engine's thread only
 };

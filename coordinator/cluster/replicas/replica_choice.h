@@ -6,7 +6,7 @@
 
 namespace quire {
 
-/// One replica, as the functions see it that choose among replicas.
+/// The state of one replica for the functions that choose among replicas.
 struct ReplicaView {
   bool serving = true;        // false: given up
   bool recovering = false;    // the replica's workers are being restarted
@@ -25,8 +25,8 @@ struct RequestShape {
   int block_size = 16;
 };
 
-/// A replica with cached blocks of the prompt is preferred although it has this many more tokens of load than the least
-/// loaded one. If more tokens than that are cached, the number of cached tokens is the margin instead.
+/// A replica with cached blocks of the prompt is preferred even if its load is this many tokens higher than that of the
+/// least loaded replica. If more tokens than that are cached, the number of cached tokens is the margin instead.
 inline constexpr int64_t kAffinityMargin = 512;
 
 /// Returns how long a new request would wait, measured in tokens that are computed before it: queued tokens, 16 for
@@ -34,9 +34,10 @@ inline constexpr int64_t kAffinityMargin = 512;
 int64_t LoadOf(const ReplicaView& view, const RequestShape& shape);
 
 /// Chooses the replica for a new request among the replicas that serve. Prefers replicas that are not recovering, and
-/// among those the ones for prefill. Takes the replica with the most cached leading blocks, unless its load exceeds the
-/// least load by more than the margin (kAffinityMargin). Otherwise takes the least loaded replica; of equals the one
-/// with the most free blocks, then the first. Returns nullopt when no replica serves.
+/// among those the replicas for prefill. Takes the replica with the most cached leading blocks, unless its load exceeds
+/// the least load by more than the margin (kAffinityMargin). Otherwise takes the least loaded replica; among equally
+/// loaded replicas, takes the replica with the most free blocks, then the first replica. Returns nullopt when no
+/// replica serves.
 std::optional<int> ChooseReplica(std::span<const ReplicaView> views, const RequestShape& shape);
 
 /// Chooses where a request that leaves `from` continues to decode: the least loaded other replica that serves, is not

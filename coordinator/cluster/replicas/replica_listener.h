@@ -7,7 +7,7 @@
 
 namespace quire {
 
-/// What a replica calls on its owner (Replicas). Calls come on the thread of that replica's engine.
+/// The calls that a replica makes to its owner (Replicas). Calls come on the thread of that replica's engine.
 class ReplicaListener {
  public:
   virtual ~ReplicaListener() = default;

@@ -16,9 +16,10 @@ namespace {
 
 constexpr auto kLook = std::chrono::milliseconds(2);        // time between two checks for the engine's answer
 constexpr auto kStoreLook = std::chrono::milliseconds(20);  // time between two checks of what the store has
-constexpr double kStillSeconds = 1;  // a store that has written nothing for so long takes no more
+constexpr double kStillSeconds = 1;  // a store that has written nothing for this time writes no more
 
-/// Runs `task` on the engine's thread. Returns nullopt when that thread has not run it by `end_seconds`.
+/// Runs `task` on the engine's thread. Returns nullopt when that thread has not run the task by `end_seconds`, or when
+/// the replica no longer serves.
 std::optional<int64_t> Ask(Replica& replica, std::function<int64_t(Engine&)> task, double end_seconds) {
   struct Answer {
     std::atomic<int64_t> value{0};

@@ -48,7 +48,7 @@ struct ReplicaSnapshot {
   EngineStats stats;
   StepStatistics steps;
   int running = 0, waiting = 0;  // requests
-  int waiting_for_prefix = 0;    // waiting requests for whose prefix an earlier request computes shared tokens
+  int waiting_for_prefix = 0;    // waiting requests whose prefix an earlier request computes now
   PoolCounts blocks, host_blocks;
   int64_t preemptions = 0, swapped_out = 0;
   int64_t host_copied = 0, host_found = 0;  // blocks copied to the host cache; copies that came back

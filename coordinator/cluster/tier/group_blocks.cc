@@ -24,7 +24,7 @@ BlockRuns RunsOf(const std::vector<int64_t>& flat) {
 
 GroupBlocks::GroupBlocks(WorkerGroup& group, Options options) : group_(group), options_(std::move(options)) {}
 
-/// Returns the ranks' parts of a whole block or state; returns no parts when they are not the whole together.
+/// Returns the ranks' parts of a whole block or state; returns no parts when all parts together are not the whole.
 GroupBlocks::Parts GroupBlocks::CutOf(const WholePart RankInfo::*part) const {
   Parts parts{(group_.ranks().front().*part).bytes, {}, {}};
   int64_t given = 0;

@@ -62,7 +62,7 @@ class GroupBlocks {
   const Options options_;
   EpochId epoch_ = 0;
   bool by_network_ = false;  // some ranks are on other hosts
-  /// How a whole block, or a whole state, is divided among the ranks.
+  /// The division of a whole block, or of a whole state, among the ranks.
   struct Parts {
     int64_t bytes = 0;                    // bytes of the whole; 0: the ranks' parts form no whole
     std::vector<BlockRuns> given, taken;  // runs of each rank, by rank

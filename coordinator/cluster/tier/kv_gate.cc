@@ -61,7 +61,7 @@ StoredGain KvGate::GainOf(const ArrivalPrompt& prompt, const Engine& engine) con
 
 bool KvGate::IsWorthwhile(const StoredGain& gain, const Engine& engine, double now) const {
   if (gain.stored.empty() && gain.state.empty()) return false;
-  // Copies on the host come back without the gate.
+  // The engine itself brings back blocks that have host copies.
   const int begin = std::max(gain.usable, gain.from_host);
   if (begin >= gain.end) return false;
   const double size = engine.blocks().block_size(), count = gain.end - begin;
@@ -124,8 +124,8 @@ void KvGate::Round(Engine& engine, double now) {
   }
 }
 
-/// Begins to bring stored blocks back for the call's next prompt for which that saves time. False: there is no such
-/// prompt.
+/// Begins to bring stored blocks back for the call's next prompt for which that saves time. Returns false if there is
+/// no such prompt.
 bool KvGate::Begin(Held& held, Engine& engine, double now) {
   for (; !reading_ && !held.prompts.empty(); held.prompts.erase(held.prompts.begin())) {
     const ArrivalPrompt& prompt = held.prompts.front();
@@ -220,7 +220,7 @@ void KvGate::End(Engine& engine, double now) {
     goes_on = CanGoOn(fetch, engine);
   } else {
     engine.ReleaseTicket(fetch.ticket);
-    // The store has noticed that the file is damaged. It may have a state after fewer tokens.
+    // The store has found the file damaged, and may have a state after fewer tokens.
     goes_on = fetch.kind == StoredKind::kState && !fetch.failed;
   }
   const auto held = std::ranges::find(held_, fetch.held, &Held::number);

@@ -54,7 +54,7 @@ void KvSaver::AddChain(const Fresh& fresh, const PrefixCache& cache, std::vector
   }
 }
 
-/// Begins to copy `blocks`, whose names are in `saving`. False: they are no longer cached.
+/// Begins to copy `blocks`, whose names are in `saving`. Returns false if these blocks are no longer cached.
 bool KvSaver::Hold(Engine& engine, const std::vector<BlockId>& held, const std::vector<BlockId>& blocks,
                    Saving saving) {
   const StoredKind kind = saving.blocks->front().name.kind;

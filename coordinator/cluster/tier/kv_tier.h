@@ -24,7 +24,7 @@ class KvTier {
   void Pass(const std::string& client, Arrival arrival, std::function<void(Arrival)> enter, double now);
   /// Called in every round of the engine's loop.
   void Round(double now);
-  /// Takes a rank's report about a transfer of the tier. False: the report is about another transfer.
+  /// Takes a rank's report about a transfer of the tier. Returns false if the report is about another transfer.
   bool OnReport(Rank rank, const BlocksReport& report) {
     return gate_.OnReport(rank, report) || saver_.OnReport(report);
   }

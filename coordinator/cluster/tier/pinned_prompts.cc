@@ -13,7 +13,7 @@ namespace quire {
 
 namespace {
 
-constexpr double kUseSeconds = 1800;  // the store records a use at most once per hour
+constexpr double kUseSeconds = 1800;  // pause between notes of uses; the store records one per hour at most
 
 }  // namespace
 

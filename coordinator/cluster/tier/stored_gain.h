@@ -9,9 +9,9 @@ namespace quire {
 /// The stored parts of a prompt beyond the cached blocks. In models with states, blocks come up to a stored state, and
 /// then the state.
 struct StoredGain {
-  int cached = 0;                  // number of leading blocks that are cached here
+  int cached = 0;                  // number of leading blocks that the workers have cached
   int usable = 0;                  // number of cached blocks after which a request could begin
-  int from_host = 0;               // leading blocks after which one could begin with copies on the host (HostCache)
+  int from_host = 0;               // leading blocks after which a request could begin with host copies (HostCache)
   int end = 0;                     // leading blocks after which a request could begin if all stored parts came
   std::vector<BlockHash> used;     // the cached blocks
   std::vector<StoredName> stored;  // the stored blocks after the cached blocks

@@ -21,12 +21,12 @@ bool NextWriteIsShared(const Sequence& sequence, const BlockPool& pool, int bloc
   return index < sequence.blocks.size() && pool.ref_count(sequence.blocks[index]) > 1;
 }
 
-/// Tells workers that know the sequence which block entry `index` of its table names.
+/// Adds entry `index` of the sequence's block table to the plan, if the workers know the sequence.
 void TellEntry(const Sequence& sequence, size_t index, StepPlan& plan) {
   if (sequence.slot) plan.tables.push_back({*sequence.slot, static_cast<uint32_t>(index), sequence.blocks[index]});
 }
 
-/// Gives back the blocks of a sequence that only named them.
+/// Gives back the blocks of a sequence that served only to give ids to their contents (PrefixSharing::AttachNames).
 void DropNamed(Sequence& sequence, BlockPool& pool) {
   sequence.num_computed = 0;
   pool.ReleaseAll(sequence.blocks);

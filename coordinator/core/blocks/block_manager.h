@@ -11,9 +11,9 @@
 
 namespace quire {
 
-/// Gives KV blocks to sequences and takes them back. Owns the block pools and all other holders of blocks: pins,
-/// swapped-out tables and holdings of migrating requests. No sequence writes a shared block: the writer gets a copy
-/// first (copy-on-write), and the last owner writes in place. Plans contain the copies and the changes of tables.
+/// Gives KV blocks to sequences and takes them back. Owns the block pools, pins, swapped-out block tables and the
+/// blocks that are held for migrating requests. No sequence writes a shared block: the writer gets a copy first
+/// (copy-on-write), and the last owner writes in place. Plans contain copies and table changes.
 class BlockManager {
  public:
   explicit BlockManager(const BlockManagerOptions& options);
@@ -31,13 +31,13 @@ class BlockManager {
   int num_usable() const { return pool_.num_usable(); }
   int BlocksFor(int64_t tokens) const { return static_cast<int>((tokens + block_size() - 1) / block_size()); }
 
-  /// Returns the free blocks that Grow takes for all targets, sequences of one request, copies included.
+  /// Returns how many free blocks Grow takes for all targets, copies included. The targets belong to one request.
   int BlocksToGrow(std::span<const GrowTarget> targets) const;
-  /// Grows the table to num_tokens, and makes the positions from num_planned() on and the state writable; Extend grows
-  /// the table alone. Both need free blocks and add changes to the plan. A state is kept if `reserved` more are free.
+  /// Grows the table to num_tokens, and makes the new positions and the recurrent state writable; Extend only grows the
+  /// table. Both need free blocks. Grow keeps the old state as a checkpoint if `reserved` more blocks are free.
   void Grow(Sequence& sequence, int num_tokens, StepPlan& plan, int reserved = 0);
   void Extend(Sequence& sequence, int num_tokens, StepPlan& plan);
-  /// Appends up to `count` blocks of HostCache::Count, which the plan copies back. Returns their number. Send the plan.
+  /// Appends up to `count` next blocks that are cached or have host copies. Returns how many. The plan must be sent.
   int BringFromHost(Sequence& sequence, int count, StepPlan& plan);
   /// Counts `count` more tokens as computed and makes full blocks findable. All tokens so far must be known.
   void Computed(Sequence& sequence, int count);
@@ -47,13 +47,13 @@ class BlockManager {
   void LeaveWindow(Sequence& sequence);
   /// Gives back the blocks after the first num_tokens tokens.
   void Trim(Sequence& sequence, int num_tokens);
-  /// Holds and returns the sequence's leading full blocks, at most max_blocks; none with states or sliding windows.
+  /// Holds and returns the leading full blocks, at most max_blocks; none for models with states or sliding windows.
   std::vector<BlockId> ShareFull(uint64_t ticket, const Sequence& sequence, int max_blocks);
-  /// Reserves blocks for copies of another engine's full blocks. False if too few are free or none could be cached.
+  /// Reserves blocks for copies of another engine's full blocks. False if too few are free, or copies cannot be cached.
   bool ReserveForFull(uint64_t ticket, int num_blocks);
-  /// Keeps the ticket's last blocks as the state after the sequence, if its blocks are cached. Ends the ticket.
+  /// Keeps the ticket's last blocks as the state after the sequence, if the sequence is cached. Ends the ticket.
   void CacheState(uint64_t ticket, Sequence& sequence);
-  /// Caches the ticket's first num_blocks, the sequence's, if its first `prefix` blocks are cached. Ends the ticket.
+  /// Caches the ticket's first num_blocks as the sequence's blocks, if the first `prefix` are cached. Ends the ticket.
   void CacheArrived(uint64_t ticket, int num_blocks, Sequence& sequence, int prefix = 0);
   /// Gives back all blocks of the sequence, on device and host, the last one first, and sets num_computed to 0.
   void Free(Sequence& sequence);

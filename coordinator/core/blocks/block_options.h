@@ -12,10 +12,10 @@ struct BlockManagerOptions {
   bool prefix_caching = true;
   int sliding_window = 0;  // number of last tokens that a query attends to, itself included; 0: all tokens
   int state_blocks = 0;    // blocks of one sequence's recurrent state; 0: the model has none
-  int state_spacing = 64;  // least tokens that a checkpoint in a prompt must save, because each costs an extra step
+  int state_spacing = 64;  // fewest tokens that a checkpoint inside a prompt must save; a checkpoint costs a step
   PrefixCache::Key hash_key{};
   int hash_bits = 128;
-  bool host_cache = true;  // free host blocks have copies of cached blocks (HostCache); needs all bits of hashes
+  bool host_cache = true;  // keep copies of cached blocks in free host blocks (HostCache); needs full 128-bit hashes
 };
 
 /// The block counts of BlockManagerOptions, which may change with a new worker group.

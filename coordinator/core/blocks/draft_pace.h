@@ -36,9 +36,9 @@ class DraftPace {
 
   /// Begins a pause, because no guess was found for the sequence.
   void FoundNothing() { Rest(); }
-  /// Returns how many drafts the sequence can afford, if one costs row_cost and the step that has them costs
-  /// `wait_cost`, in times that a step takes for one sequence. A sequence that has no other drafts loses at
-  /// most a hundredth of its time and a quarter of a step.
+  /// Returns how many drafts the sequence can pay from its credit. One draft costs `row_cost`, and a step with drafts
+  /// costs `wait_cost` besides. The unit of costs and credit is a step's time for one sequence. If no draft is ever
+  /// right, the sequence loses at most a hundredth of its time and a quarter of a step.
   int Affordable(double row_cost, double wait_cost) const {
     return static_cast<int>((credit_ - wait_cost) / std::max(row_cost, kLeastCost));
   }
@@ -63,7 +63,7 @@ class DraftPace {
  private:
   static constexpr double kFirstCredit = 0.25;    // credit at the start, in step times: one draft at usual costs
   static constexpr double kCreditOfToken = 0.01;  // credit of each token, in step times: the time that drafts may lose
-  static constexpr double kMostCredit = 32;       // most credit, so that savings of long ago pay for little
+  static constexpr double kMostCredit = 32;       // most credit, in step times, so that old savings pay for few drafts
   static constexpr double kLeastCost = 0.01;      // least cost of a draft, in step times
 
   /// Begins a pause without drafts of 2 to 32 tokens. Steps can be planned ahead meanwhile, which drafts prevent.
@@ -87,7 +87,7 @@ class DraftPace {
   int rest_ = 0;                  // tokens until the next drafts
   int failures_ = 0;              // attempts in a row without a right draft
   int unpaid_ = 0;                // pauses in a row since a draft model's guess was expected to save time
-  double credit_ = kFirstCredit;  // see Affordable
+  double credit_ = kFirstCredit;  // time that drafts may still cost, in step times (Affordable)
   bool tries_ = false;            // the next order to the draft model is a trial after a pause
 };
 

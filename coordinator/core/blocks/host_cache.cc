@@ -116,7 +116,7 @@ void HostCache::EndPlan() {
   num_brought_ = 0;
 }
 
-/// Lets the plan copy device blocks into host blocks, which are held for the plan. Returns their number.
+/// Lets the plan copy device blocks into host blocks, which are held for the plan. Returns the number of copies.
 int HostCache::CopyTo(std::span<const BlockId> blocks, std::span<const BlockId> hosts, StepPlan& plan) {
   for (size_t i = 0; i < blocks.size(); ++i) plan.swap_outs.push_back({blocks[i], hosts[i]});
   num_copied_ += std::ssize(blocks);
@@ -136,8 +136,9 @@ std::optional<BlockId> HostCache::NewCopy(BlockId block, const BlockHash& hash, 
   return copy;
 }
 
-/// Copies the next waiting block, and the state behind it or that it is part of, unless they are reused or copied
-/// already, or the block is in use. Returns the number of blocks that are copied.
+/// Copies the next waiting block and the state that is kept after the block. If the waiting block is part of a state,
+/// copies the state and the block before the state. Copies nothing if the waiting block is in use or no longer cached.
+/// Content that has a copy already is not copied again. Returns the number of copied blocks.
 int HostCache::CopyNext(StepPlan& plan) {
   BlockId block = waiting_.front();
   waiting_.pop_front();

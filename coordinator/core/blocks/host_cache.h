@@ -14,12 +14,12 @@
 
 namespace quire {
 
-/// Copies of cached device blocks in free blocks of the host pool. Such a host block stays free: whoever allocates host
-/// blocks gets it, and the copy is forgotten. A copy is found by its hash and its tokens. A few blocks are copied with
-/// each step: first those that this step reuses, because copies to the host are made before anything is overwritten,
-/// then those that are still cached on the device, in the order in which the device pool will reuse them. A state that
-/// is kept behind a block is copied with the block, while both are cached. Off in models whose layers all have a
-/// sliding window.
+/// Copies of cached device blocks in free blocks of the host pool. Such a host block stays free: a later allocation may
+/// take the block, and the copy is then forgotten. A copy is found by its hash and its tokens. A few blocks are copied
+/// with each step: first those that this step reuses, because copies to the host are made before anything is
+/// overwritten, then those that are still cached on the device, in the order in which the device pool will reuse them.
+/// A state that is kept behind a block is copied with the block, while both are cached. There are no copies for models
+/// whose layers all have a sliding window.
 class HostCache : public CacheListener {
  public:
   HostCache(const BlockManagerOptions& options, BlockPool& device, BlockPool& host, PrefixSharing& prefixes);
@@ -47,12 +47,12 @@ class HostCache : public CacheListener {
   std::optional<BlockId> CopyOf(Sequence& sequence, int index) const;
   /// Returns the host blocks of the state after the block with this copy; empty: there is none.
   std::span<const BlockId> StateAfter(BlockId copy) const { return states_.Find(copy); }
-  /// Returns how many of the sequence's next blocks need not be computed, up to max_tokens: those cached on the device,
-  /// then those with copies, in models with states up to a state with a copy. Never includes the last known token.
+  /// Returns how many of the sequence's next blocks, up to max_tokens, are cached on the device or have host copies.
+  /// The last of these has a copy, in models with states also of its state. Never includes the last known token.
   int Count(Sequence& sequence, int max_tokens) const;
   /// Holds the host blocks of a prompt, which the plan being made reads, until EndPlan.
   void Bring(std::span<const BlockId> hosts);
-  /// Releases what the plan reads and writes, to be reused last. Called when the plan is complete.
+  /// Releases the host blocks that the plan reads and writes, to be reused last. Called when the plan is complete.
   void EndPlan();
 
   const PrefixCache& copies() const { return cache_; }
@@ -87,7 +87,7 @@ class HostCache : public CacheListener {
   BlockPool &device_, &host_;
   PrefixSharing& prefixes_;
   PrefixCache cache_;            // by host block
-  StateCheckpoints states_;      // in the host pool; each belongs to a copy
+  StateCheckpoints states_;      // copied states; each belongs to the host copy of a block
   std::deque<BlockId> waiting_;  // device blocks to copy, in the order of their release; some are no longer cached
   std::vector<uint8_t> ahead_;   // by device block: 1: the block has been copied and is still cached on the device
   int num_ahead_ = 0;            // number of ones in ahead_

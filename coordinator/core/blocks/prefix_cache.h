@@ -21,8 +21,8 @@ struct BlockHash {
 using ContentId = uint64_t;
 
 /// Finds the block that already holds given tokens after a given prefix. The cache compares tokens and preceding
-/// content besides hashes, so a hash collision costs only a recomputation. It counts no references; BlockManager keeps
-/// the blocks alive.
+/// content besides hashes, so a hash collision costs only a recomputation. The cache counts no references; BlockManager
+/// keeps the blocks alive.
 class PrefixCache {
  public:
   using Key = std::array<uint8_t, 16>;

@@ -8,8 +8,8 @@
 
 namespace quire {
 
-/// A digest of a salt and an adapter. The hash chains of the pair start from the digest under every key. The salt
-/// cannot be derived from the digest. All zeros: the origin is not known.
+/// A digest of a cache salt and an adapter. RootOf computes the start of the pair's hash chains from the digest and a
+/// key. The salt cannot be derived from the digest. All zeros: the origin is not known.
 using PrefixOrigin = std::array<uint8_t, 32>;
 
 PrefixOrigin OriginOf(std::string_view salt, int adapter);

@@ -13,9 +13,9 @@
 
 namespace quire {
 
-/// Lets sequences share the blocks of common prefixes. Gives the contents of full blocks ids, in the prefix cache and
-/// in Sequence::contents, and finds blocks that hold a sequence's next tokens. While caching is off, no content gets an
-/// id, and no block is found. In models with recurrent states, a prefix is shared only up to a kept state.
+/// Lets sequences share the blocks of common prefixes. Gives ids to the contents of full blocks, in the prefix cache
+/// and in Sequence::contents, and finds blocks that hold a sequence's next tokens. While caching is off, no content
+/// gets an id, and no block is found. In models with recurrent states, a prefix is shared only up to a kept state.
 class PrefixSharing {
  public:
   /// Connect the pool's OnEvict to Forget.
@@ -25,7 +25,7 @@ class PrefixSharing {
   void Resize(int num_blocks, int state_blocks);
   bool enabled() const { return enabled_; }
   /// Switches caching on or off. Switching it off forgets all cached content. Full blocks that running sequences
-  /// compute while caching is off become findable together with the next full block after it is on again.
+  /// compute while caching is off become findable together with the next full block after caching is on again.
   void Enable(bool enabled);
   /// The listener must outlive this object or be removed.
   void AddListener(CacheListener* listener) { listeners_.push_back(listener); }
@@ -45,7 +45,7 @@ class PrefixSharing {
   bool StandsAtNamedBlocks(const Sequence& sequence) const;
   /// Makes full blocks of computed and known tokens findable.
   void NameComputed(Sequence& sequence);
-  /// Returns the number of cached blocks that hold the tokens next, up to max_tokens. Requires StandsAtNamedBlocks.
+  /// Returns how many cached blocks hold the sequence's next tokens, up to max_tokens. Requires StandsAtNamedBlocks.
   int CountNext(Sequence& sequence, int max_tokens);
   /// At a block boundary, takes over cached blocks that hold the sequence's next tokens, up to max_tokens computed
   /// tokens. Never takes the last known token, which must be computed in order to draw the next one. Returns the number

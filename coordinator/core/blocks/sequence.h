@@ -29,7 +29,7 @@ struct Sequence {
   std::vector<BlockId> host_blocks;  // while swapped out: host copies of `blocks`, same indices
   std::optional<SlotId> slot;        // the workers' id for the sequence while they know it
   int64_t last_step = 0;             // number of the last step that computed part of the sequence
-  int num_passed = 0;                // units of its pass in slices that planned steps compute (Slice); 0: no pass
+  int num_passed = 0;                // units of the prompt's pass (Slice) that planned steps compute; 0: no pass
   bool sits_out = false;             // skips the step being planned, because other sequences have their turn
   std::optional<FinishReason> finished;
   DraftPace drafts;
@@ -77,8 +77,9 @@ struct Sequence {
 struct GrowTarget {
   Sequence* sequence;
   int num_tokens;
-  int from_host = 0;  // blocks, the next ones of the sequence, that have copies on the host and need not be computed
-  /// Only this slice of the sequence's pass is computed, its slot not set. It takes slice_cost from the step's budget.
+  int from_host = 0;  // number of the sequence's next blocks that are copied back from the host, not computed
+  /// The slice of the sequence's pass that the step computes; its slot is not set. The slice takes slice_cost tokens
+  /// from the step's budget. An empty slice: the step computes tokens, not a slice.
   Slice slice = {};
   int slice_cost = 0;
 };

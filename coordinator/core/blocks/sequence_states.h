@@ -15,10 +15,9 @@ namespace quire {
 /// Allocates the blocks of recurrent states and decides which states are kept as checkpoints. Models without states do
 /// not use this class. Every step that computes a sequence writes its state. A state that is shared or kept as a
 /// checkpoint is never written: the step copies it first and writes the copy. The last owner of a state that is not
-/// kept writes in place.
-/// A state is kept at the last full block of a prompt; where a prompt's cached keys and values reached further than its
-/// cached states, if a checkpoint there saves state_spacing tokens; at every kCheckpointBlocks-th generated block (only
-/// the latest of each sequence); and at the end of a sequence.
+/// kept writes in place. A state is kept at the last full block of a prompt, and where a prompt's cached keys and
+/// values reached further than its cached states, if the checkpoint saves state_spacing tokens; at every
+/// kCheckpointBlocks-th generated block (only the latest of each sequence); and at the end of a sequence.
 class SequenceStates {
  public:
   static constexpr int kCheckpointBlocks = 16;
@@ -43,7 +42,7 @@ class SequenceStates {
   /// Makes the state writable for the next step, and adds the change to the plan if the workers know the sequence.
   /// Requires BlocksToGrow free blocks. A state is kept only if its blocks and `reserved` further blocks are free.
   void Grow(Sequence& sequence, int reserved, StepPlan& plan);
-  /// Gives the sequence a state of its own, whose content is to come. Needs the blocks of a state.
+  /// Gives the sequence a state of its own, whose content arrives later. Needs the blocks of a state.
   void Renew(Sequence& sequence);
   /// Makes the coming checkpoint findable once all its tokens are computed. Call it after PrefixSharing::NameComputed.
   void Computed(Sequence& sequence);

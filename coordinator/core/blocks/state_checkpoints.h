@@ -40,7 +40,7 @@ class StateCheckpoints {
   std::span<const BlockId> Find(BlockId end) const;
   /// True when the block is part of a checkpoint.
   bool Holds(BlockId block) const;
-  /// Returns the cached block to which the checkpoint belongs that the block is part of.
+  /// Returns the cached block to which `block`'s checkpoint belongs. Requires Holds(block).
   BlockId EndOf(BlockId block) const { return checkpoints_.at(At(block)).end; }
 
   /// Makes `blocks`, which the caller holds, the checkpoint of the cached block `end`. Returns the checkpoint's id;

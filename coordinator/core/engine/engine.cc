@@ -149,7 +149,7 @@ const StepPlan* Engine::Do(const command::Plan& c) {
   if (plan.empty()) {
     const bool waits = ahead || !blocks_.device_holdings().empty();
     QUIRE_CHECK(waits || AllSetAside(), "{} requests and nothing to run", requests_.size());
-    if (waits) Tell(c);  // a request may have been admitted all the same
+    if (waits) Tell(c);  // the empty plan may still have admitted a request
     return nullptr;
   }
   plan.epoch = epoch_;

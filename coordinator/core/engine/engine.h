@@ -144,9 +144,10 @@ class Engine {
   std::vector<BlockId> Share(RequestId id, uint64_t ticket, int max_blocks) {
     return Do(command::Share{id, ticket, max_blocks});
   }
-  /// Takes a request out; returns nothing for unknown ids. Computed blocks come along only with a ticket (not 0), if
-  /// they are at most max_blocks and the host has free blocks. Otherwise only `num_copied` blocks, which were shared
-  /// earlier, count as taken along. Tokens that outstanding steps draw for the request are dropped and drawn again.
+  /// Takes a request out of the engine; returns nothing for unknown ids. Computed blocks come along only with a ticket
+  /// (not 0), if they are at most max_blocks and the host has free blocks. Otherwise only `num_copied` blocks, which
+  /// were shared earlier, count as taken along. Tokens that outstanding steps draw for the request are dropped and
+  /// drawn again.
   std::optional<Departure> Depart(RequestId id, uint64_t ticket, int max_blocks, int num_copied = 0) {
     return Do(command::Depart{id, ticket, max_blocks, num_copied});
   }

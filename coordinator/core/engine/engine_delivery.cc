@@ -46,8 +46,8 @@ void Engine::DeliverScores(const std::vector<PromptScores>& scores) {
   }
 }
 
-/// Delivers the tokens in order until one of them ends the choice, and drops the later tokens. Guessed tokens among the
-/// dropped count as refused.
+/// Delivers the tokens in order until one of them ends the choice, and drops the later tokens. Dropped tokens that were
+/// guessed count as refused.
 void Engine::Deliver(const Scheduler::Drawn& drawn) {
   Request& request = *drawn.request;
   Sequence& sequence = *drawn.sequence;

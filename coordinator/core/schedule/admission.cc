@@ -12,7 +12,7 @@ bool Admission::MayJoin(const Request& request, const Crowd& crowd, const StepDr
   return room_.MayRunBeside(request, crowd);
 }
 
-/// Admits waiting requests, client by client. When a client's next request finds no room, other clients still get their
+/// Admits waiting requests, client by client. When a client's next request does not fit, other clients still get their
 /// turns unless ClientShares::IsHeldUp.
 void Admission::AdmitWaiting(StepDraft& draft) {
   if (queue_.empty() || draft.budget <= 0) return;
@@ -54,8 +54,8 @@ void Admission::NoteTurn(ClientAccount& client, bool fits) {
                   shares_.ShareOf(Resource::kSlots));
 }
 
-/// True when the request fits beside the running requests; otherwise tells the decision log what it lacks. If it would
-/// run alone but for pinned blocks, ends all pins.
+/// True when the request fits beside the running requests; otherwise tells the decision log which resource the request
+/// lacks. If no request runs and only pinned blocks stand in the way, ends all pins.
 bool Admission::HasRoomFor(Request& request, const Crowd& crowd, StepDraft& draft) {
   const Room room = room_.RoomFor(request, crowd, draft);
   if (!room.lacks) {
@@ -100,7 +100,7 @@ std::span<GrowTarget> Admission::Admit(Request& request, StepDraft& draft) {
   return work;
 }
 
-/// Keeps the room of a client that uses all of it again for another kReservedSteps.
+/// Extends the client's reserve to kReservedSteps from now if the client uses all reserved slots again.
 void Admission::KeepRoomOf(ClientAccount& client, StepDraft& draft) {
   ClientAccount::Reserve& reserve = client.reserve;
   if (reserve.until_step <= draft.number || shares_.Has(client, Resource::kSlots, draft) < reserve.sequences) return;

@@ -12,8 +12,8 @@ namespace quire {
 /// Decides which waiting requests start to run.
 class Admission {
  public:
-  /// Requests of other clients may be preempted to make room for a client. The room stays reserved for that client for
-  /// this many steps; each admission that makes the client use all of that room begins the time anew.
+  /// When requests of other clients are preempted for a client, the freed slots and blocks stay reserved for that
+  /// client for this many steps. An admission with which the client uses all reserved slots again restarts the count.
   static constexpr int64_t kReservedSteps = 128;
 
   Admission(BlockManager& blocks, WaitingQueue& queue, RunningSet& running, const ClientShares& shares,
@@ -30,11 +30,11 @@ class Admission {
         preemption_(preemption),
         decisions_(decisions) {}
 
-  /// Admits waiting requests into the free room, one client after another, while the step has tokens left, and puts
-  /// their first tokens into the step.
+  /// Admits waiting requests that fit beside the running requests, one client after another, while the step has tokens
+  /// left. Puts the first tokens of the admitted requests into the step.
   void AdmitWaiting(StepDraft& draft);
-  /// Notes whether the client's next request found room at its turn. A request that stood back and lost its room
-  /// thereby has given way.
+  /// Called with the client's turn; `fits`: the client's next request can run now. If the request fitted earlier, let
+  /// other clients go first and does not fit any more, counts that as a yield (Request::num_yields).
   void NoteTurn(ClientAccount& client, bool fits);
   /// Moves the request from the queue to the running set. Returns its first work, as RequestWork::FindWork does.
   std::span<GrowTarget> Admit(Request& request, StepDraft& draft);

@@ -14,8 +14,8 @@ int64_t BlockDemand::AtLongest(int num_prompt_tokens, int max_tokens, int n) con
   return int64_t{n} * (blocks_.BlocksFor(longest) + blocks_.states().num_blocks());
 }
 
-/// Returns the number of blocks that a table still takes until it covers num_tokens tokens. Of the table's `entries`
-/// entries, `held` are blocks and the others are null.
+/// Returns the number of blocks that a table still takes until it covers num_tokens tokens. The table has `entries`
+/// entries: `held` of them are blocks, and the others are null.
 int BlockDemand::Ahead(int entries, int held, int num_tokens) const {
   int blocks = blocks_.BlocksFor(num_tokens) - entries;
   if (blocks_.sliding_window() > 0) {  // later blocks replace blocks that leave the window

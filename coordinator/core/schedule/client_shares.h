@@ -11,7 +11,7 @@ namespace quire {
 
 enum class Resource { kSlots, kBlocks };
 
-/// Places for running sequences, and KV blocks, that are kept free for clients that use less now than they did.
+/// The numbers of running sequences and of KV blocks that are kept free for clients that use less now than before.
 struct KeptRoom {
   int sequences = 0, blocks = 0;
 };

@@ -21,7 +21,7 @@ class DraftCost {
     } else if (plain > 0) {
       const double before = row(sequences), seen = std::clamp((seconds / plain - 1) * sequences / drafts, 0.0, 1.0);
       Row& row = rows_[static_cast<size_t>(sequences) - 1];
-      // The first measurements count as much as what was assumed before.
+      // The first measurement counts as much as the cost that was assumed before.
       row.cost = before + std::max(kNew, 1.0 / (1 + ++row.num_seen)) * (seen - before);
     }
   }
@@ -34,8 +34,8 @@ class DraftCost {
     // lies above 1, so that a model that takes longer for a token than a step takes is found not to pay.
     if (plain > 0) guess_ = Mixed(guess_, std::clamp(seconds / plain * sequences / tokens, 0.0, 4.0));
   }
-  /// Returns the cost of one more drafted token in a step of so many sequences, relative to the step's time for one of
-  /// them. Where that cost was never measured, the cost in steps of fewer sequences is returned.
+  /// Returns the cost of one more drafted token in a step of `sequences` sequences, relative to the step's time for one
+  /// sequence. Where that cost was never measured, the cost in steps of fewer sequences is returned.
   double row(int sequences) const {
     for (int count = std::min(sequences, kMostSequences); count > 0; --count) {
       const Row& row = rows_[static_cast<size_t>(count) - 1];

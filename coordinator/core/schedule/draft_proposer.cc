@@ -22,8 +22,8 @@ bool RepeatProposer::MayGuess(const Request& request) const {
   return options_.from_text || options_.from_answers || predicted;
 }
 
-/// Returns the position in the text whose preceding tokens have the longest part in common with the text's end. Of
-/// several such positions, returns the latest.
+/// Returns the position in the text whose preceding tokens have the longest part in common with the text's end. Returns
+/// the latest of several such positions.
 CommonPart RepeatProposer::InText(std::span<const TokenId> text) const {
   const std::span<const TokenId> tokens = text.last(std::min(text.size(), kMostSearched));
   const auto max_match = static_cast<size_t>(options_.max_match);
@@ -41,7 +41,7 @@ CommonPart RepeatProposer::InText(std::span<const TokenId> text) const {
 }
 
 /// Returns the position in the prediction whose preceding tokens have the longest part in common with the end of the
-/// generated tokens. Of several such positions, returns the nearest to the number of generated tokens, where an
+/// generated tokens. Among several such positions, returns the nearest to the number of generated tokens, where an
 /// unchanged answer would stand. Returns the beginning of the prediction while no token is generated. The number of
 /// comparisons is bounded, because each step searches for each sequence; the nearest positions are searched first.
 CommonPart RepeatProposer::InPrediction(std::span<const TokenId> prediction, std::span<const TokenId> generated) const {

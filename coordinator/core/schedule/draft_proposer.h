@@ -13,8 +13,8 @@ namespace quire {
 /// tokens. Answers do not depend on these options.
 struct DraftOptions {
   int num_tokens = 0;            // drafts of one sequence in a step, at most kMostDrafts; 0: no speculation
-  int min_match = 2;             // least number of tokens that a place must have in common with the end of the sequence
-  int max_match = 8;             // most tokens in common that make a match better
+  int min_match = 2;             // fewest equal tokens that make a match (RepeatProposer)
+  int max_match = 8;             // equal tokens beyond this number make a match no better
   int max_batch = 8;             // no drafts in a step that computes more sequences than this
   bool from_text = true;         // drafts from the sequence itself
   bool from_answers = false;     // drafts from earlier answers to the same client
@@ -24,8 +24,8 @@ struct DraftOptions {
   bool must_pay = false;
   /// Drafts from the draft model or the prediction layer that the workers have, for requests without a prediction.
   bool from_model = false;
-  DraftSource model_source = DraftSource::kModel;  // which of the two it is
-  int model_max_len = 0;                           // longest sequence, in tokens, that it reads
+  DraftSource model_source = DraftSource::kModel;  // kModel: a draft model, kLayer: a prediction layer
+  int model_max_len = 0;                           // longest sequence, in tokens, that the model or layer reads
 };
 
 /// Guesses the next tokens of a sequence.
@@ -43,8 +43,8 @@ class DraftProposer {
 };
 
 /// Searches for an earlier place whose preceding tokens equal the sequence's last tokens, the longest match first, and
-/// guesses that the tokens after that place follow again. Of equally long matches, a place in the client's prediction
-/// comes first, then a place in the sequence itself, then a place in earlier answers.
+/// guesses that the tokens after that place follow again. Among equally long matches, a place in the client's
+/// prediction comes first, then a place in the sequence itself, then a place in earlier answers.
 class RepeatProposer final : public DraftProposer {
  public:
   /// `answers`: earlier answers from which drafts may come; null: none. `answers` must outlive the proposer.

@@ -22,8 +22,8 @@ bool Drafting::MayHaveDrafts(const Request& request) const {
          (AsksModel(request) || proposer_->MayGuess(request));
 }
 
-/// Returns what it costs a sequence that its step waits for results, in times that a step takes for one sequence: the
-/// workers wait for the coordinator, and all stages of a pipeline but one have nothing to compute.
+/// Returns the time that a sequence loses because its step waits for results, in units of a step's time for one
+/// sequence. The workers wait for the coordinator, and all stages of a pipeline but one have nothing to compute.
 double Drafting::WaitCost() const {
   constexpr double kOneStage = 0.03;
   return kOneStage + limits_.num_stages - 1;

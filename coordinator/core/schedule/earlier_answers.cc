@@ -14,8 +14,8 @@ constexpr TokenId kEnd = -1;  // marks the end of every answer; no model draws t
 constexpr size_t kHashes = size_t{1} << 13;
 constexpr int kMostCompared = 64;  // number of places that one search compares
 
-/// Returns the key under which answers to requests like this one are kept. The key begins with the lengths of its
-/// parts, so that no client can choose a salt that yields another client's key.
+/// Returns the key under which answers to requests like this one are kept. The key contains the length of the client's
+/// name, so that no client can choose a salt that yields another client's key.
 std::string OwnerOf(const Request& request) {
   return fmt::format("{}:{}:{}{}", request.adapter, request.client.size(), request.client, request.cache_salt);
 }
@@ -79,7 +79,8 @@ void EarlierAnswers::Add(const Request& request, std::span<const TokenId> answer
   if (owners_.size() > kMostOwners) ForgetOne();
 }
 
-/// Forgets the oldest owner of the client with the most, so that no client's salts displace another client's answers.
+/// Forgets the oldest owner of the client with the most owners, so that no client's salts displace another client's
+/// answers.
 void EarlierAnswers::ForgetOne() {
   std::map<std::string_view, int> owned;
   for (const auto& [name, owner] : owners_) ++owned[owner.client];

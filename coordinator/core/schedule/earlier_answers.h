@@ -17,19 +17,20 @@ struct CommonPart {
   std::span<const TokenId> follows;  // tokens after the place; never empty if there is a place
 };
 
-/// Remembers the tokens of ended answers, for guesses of later answers. Answers are kept apart by client, cache salt
-/// and adapter, so a client's guesses never depend on answers to other clients. The memory is bounded.
+/// Remembers the tokens of ended answers, for guesses of later answers. Answers are kept by owner: an owner is one
+/// combination of client, cache salt and adapter. A client's guesses therefore never depend on answers to other
+/// clients. The memory is bounded.
 class EarlierAnswers {
  public:
-  static constexpr size_t kMostTokens = size_t{1} << 15;  // tokens kept for one owner; when full, the older half goes
-  /// Most owners. When full, one of the client with the most owners is forgotten, whose last answer is oldest.
+  static constexpr size_t kMostTokens = size_t{1} << 15;  // most tokens of an owner; then the older half is dropped
+  /// The most owners. When there are more, the client with the most owners loses the one whose last answer is oldest.
   static constexpr size_t kMostOwners = 64;
   static constexpr size_t kLeastCommon = 3;  // a shorter common part is not found
 
   /// Remembers an answer to the request, without its prompt.
   void Add(const Request& request, std::span<const TokenId> answer);
   /// Returns the longest part, of `least` to `most` tokens, that an earlier answer has in common with the end of
-  /// `text`. Of equally long parts, returns the most recent. Only the most recent places are compared. The result is
+  /// `text`. Returns the most recent of equally long parts. Only the most recent places are compared. The result is
   /// valid until the next call of Add.
   CommonPart Find(const Request& request, std::span<const TokenId> text, size_t least, size_t most) const;
   void Forget() { owners_.clear(); }
@@ -48,7 +49,7 @@ class EarlierAnswers {
     std::string client;
     std::vector<TokenId> tokens;  // kEnd follows every answer
     uint64_t last_added = 0;
-    // The index is computed from the tokens. It links places that have the same hash of the preceding tokens.
+    // The index, computed from the tokens, links places that have the same hash of the preceding tokens.
     std::vector<int32_t> newest;   // for each hash, the last place that has it; -1: none
     std::vector<int32_t> earlier;  // for each place, the previous place with the same hash
 

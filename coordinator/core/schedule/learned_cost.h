@@ -87,7 +87,7 @@ class LearnedCost {
   bool known_ = false;
   double mean_context_ = 0, mean_seconds_ = 0, variance_ = 0, covariance_ = 0;
   double seconds_per_block_ = 0;
-  double step_seconds_ = 0;  // mean time of steps, moves left out
+  double step_seconds_ = 0;  // mean seconds of a step without its block moves; 0: unknown
 };
 
 }  // namespace quire

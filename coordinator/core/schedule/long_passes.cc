@@ -49,11 +49,11 @@ bool LongPasses::LetOvertake(ClientAccount& client, const StepDraft& draft) {
   return client.use.picked != nullptr;
 }
 
-/// Returns the least tokens of a slice that is not its pass's last. Shorter slices would take more time per token,
-/// because each reads the weights of its layers.
+/// Returns the fewest tokens of a slice that is not the last of its pass. Shorter slices would take more time per
+/// token, because each reads the weights of its layers.
 int LongPasses::LeastTokens(const StepDraft& draft) { return std::clamp(draft.most_tokens / 4, 1, 16); }
 
-/// Every pass, and every client that waits, has the same part of the step.
+/// Gives every pass and every waiting client the same part of the step's tokens.
 void LongPasses::Share(StepDraft& draft) const {
   const auto works = [](const Request* request) { return TokensToCompute(*request) > 0; };
   draft.num_passes = static_cast<int>(std::ranges::count_if(running_.requests(), works));
@@ -73,7 +73,7 @@ Allowance LongPasses::AllowanceOf(const StepDraft& draft) const {
   return {0, std::min(draft.budget, std::max(even, LeastTokens(draft)))};
 }
 
-/// Returns the time of a token whose prompt has so many tokens, relative to a token of a short prompt.
+/// Returns the time of a token whose prompt has `prompt_tokens` tokens, relative to a token of a short prompt.
 double LongPasses::CostOfToken(int prompt_tokens) const {
   const double of_short = cost_.TokenSeconds(0), of_this = cost_.TokenSeconds(0.5 * (prompt_tokens - 1));
   return of_short > 0 ? std::max(1.0, of_this / of_short) : 1.0;
@@ -88,7 +88,8 @@ GrowTarget LongPasses::NextSlice(Request& request, int tokens, const StepDraft& 
   const double units = std::max(tokens, LeastTokens(draft)) * (limits_.pass_stages / token_cost);
   const int64_t left = slice.whole() - slice.begin;
   slice.count = static_cast<int>(std::clamp<double>(units, 1, static_cast<double>(left)));
-  // The answers of a step travel in one frame, and may have numbers for each token.
+  // The results of a step travel in one frame, and a result may have values for each token. Therefore max_step_tokens
+  // bounds the tokens of the prompts that a step completes.
   const bool crowded = draft.answered_tokens > 0 && draft.answered_tokens + length > limits_.max_step_tokens;
   if (slice.completes() && crowded && --slice.count == 0) return {&sequence, 0};
   return {&sequence, length, 0, slice, std::max(1, static_cast<int>(std::ceil(slice.equivalent() * token_cost)))};

@@ -10,9 +10,10 @@
 
 namespace quire {
 
-/// Where the model reads prompts as a whole, decides which prompts are computed in one step and which in slices of
-/// their pass (Slice). Serves the passes that have begun, least recently served first, beside waiting requests. A
-/// client has at most one pass at a time; shorter prompts of the client go before its next one.
+/// Serves models that read prompts as a whole. Decides which prompts one step computes, and which prompts are computed
+/// in slices over several steps (Slice). All slices of a prompt together are its pass. Serves the passes that have
+/// begun, least recently served first, beside waiting requests. A client has at most one pass at a time; shorter
+/// prompts of the client go before the client's next pass.
 class LongPasses {
  public:
   LongPasses(const SchedulerLimits& limits, const BlockManager& blocks, const WaitingQueue& queue,
@@ -25,8 +26,8 @@ class LongPasses {
     kWaits      // its pass must wait for other passes to end
   };
   Fit FitOf(const Request& request, const StepDraft& draft) const;
-  /// Chooses the client's first waiting request that fits the rest of the step as a whole to go before the client's
-  /// next one. Returns false if there is none.
+  /// Lets the client's first waiting request that fits whole into the rest of the step go before the client's next
+  /// request. Returns false if no request fits.
   static bool LetOvertake(ClientAccount& client, const StepDraft& draft);
 
   /// Divides the step between passes and waiting requests (StepDraft::pass_tokens), and orders the running requests.
@@ -42,7 +43,7 @@ class LongPasses {
 
  private:
   /// True when the request's pass may begin. Beside others, a pass begins only where the workers may keep its rows, and
-  /// where passes leave half of the places and a quarter of the blocks to prompts that one step computes.
+  /// where passes leave half of the sequence slots and a quarter of the blocks to prompts that one step computes.
   bool MayBegin(const Request& request) const;
   static int LeastTokens(const StepDraft& draft);
   double CostOfToken(int prompt_tokens) const;

@@ -13,8 +13,8 @@
 
 namespace quire {
 
-/// Takes a request out of one engine's scheduler and brings it into another's, or sets it aside and takes it up again.
-/// The contracts of the public functions stand with their namesakes in Scheduler.
+/// Moves requests between the schedulers of two engines, sets requests aside and takes them up again. Scheduler's
+/// functions of the same names have the contracts of the public functions.
 class Migration {
  public:
   Migration(BlockManager& blocks, WaitingQueue& queue, RunningSet& running, OutstandingSteps& steps,

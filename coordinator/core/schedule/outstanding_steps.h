@@ -6,10 +6,10 @@
 
 namespace quire {
 
-/// One sequence's part in a step: tokens [start, start + count) are computed, and with `draws` a token is drawn after
-/// the last of them. The last drafts.size() of the computed tokens are a guess. How many tokens the sequence gains is
-/// known once the guess is verified; until then the sequence counts as gaining one. With a slice, the tokens are the
-/// whole prompt if the slice completes its pass, and none otherwise.
+/// One sequence's part in a step: tokens [start, start + count) are computed, and if `draws` is true, a token is drawn
+/// after the last of them. The last drafts.size() of the computed tokens are a guess. How many tokens the sequence
+/// gains is known once the guess is verified; until then the sequence counts as gaining one. If the member computes a
+/// slice, the tokens are the whole prompt when the slice completes its pass, and none otherwise.
 struct StepMember {
   Request* request;  // null, like `sequence`, once the sequence has left; results for the slot are then dropped
   Sequence* sequence;
@@ -39,7 +39,7 @@ struct OutstandingStep {
   int num_tokens() const;
   int num_known() const;  // number of computed tokens without the drafts
   /// Returns the work of the step: its tokens, plus its scored rows except the first of each member. A slice counts as
-  /// its part of its pass.
+  /// many tokens as its part of the prompt's pass (Slice::equivalent).
   double cost() const;
   /// Returns how many tokens precede a computed token in its sequence, as a mean over the step's tokens.
   double mean_context() const;
@@ -56,7 +56,7 @@ class OutstandingSteps {
   explicit OutstandingSteps(int most) : steps_(static_cast<size_t>(most)) {}
 
   int most() const { return static_cast<int>(steps_.size()); }
-  /// Changes how many steps may be outstanding. None may be now.
+  /// Changes how many steps may be outstanding. Requires that no step is outstanding now.
   void SetMost(int most);
   int size() const { return size_; }
   const OutstandingStep& at(int index) const { return steps_[static_cast<size_t>(index)]; }

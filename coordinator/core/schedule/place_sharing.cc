@@ -4,8 +4,8 @@
 
 namespace quire {
 
-/// Admits waiting requests, client by client. For swapped-out requests, only finds the room that they need; Admission
-/// swaps them in after the running requests have got their work.
+/// Admits waiting requests, client by client. For a swapped-out request, only makes sure that the request fits;
+/// Admission swaps the request in after the running requests have got their work.
 bool PlaceSharing::SharePlaces(StepDraft& draft) {
   if (queue_.empty()) return true;
   Crowd crowd = room_.CountCrowd();
@@ -31,7 +31,8 @@ bool PlaceSharing::SharePlaces(StepDraft& draft) {
 }
 
 /// Preempts the youngest requests of clients above their share until the request fits, provided that it stays within
-/// its own client's share. False when it does not fit, or when preemption must wait until no step is outstanding.
+/// its own client's share. Returns false when the request does not fit, or when preemption must wait until no step is
+/// outstanding.
 bool PlaceSharing::MakeWayFor(Request& head, Crowd& crowd, StepDraft& draft) {
   if (!shares_.IsWithinShare(head, draft)) return false;
   while (const std::optional<Resource> lacks = room_.RoomFor(head, crowd, draft).lacks) {

@@ -94,8 +94,8 @@ void RequestWork::Attach(Request& request, Sequence& sequence, int max_tokens) {
 }
 
 /// Returns how many of the next blocks of a sequence, which the workers do not know yet, should come from the host: all
-/// that have copies there, or none if computing them is quicker. Beams draw together, so each step must know beforehand
-/// where they stand: their blocks are computed.
+/// that have copies there, or none if computing them is quicker. Returns 0 for beams: all beams draw together, so each
+/// step must know beforehand how far every beam is computed.
 int RequestWork::BlocksFromHost(const Request& request, Sequence& sequence, int max_tokens) {
   if (sequence.slot || request.beams != nullptr) return 0;
   const int most = std::min(request.NumCacheable(), max_tokens);
@@ -104,7 +104,8 @@ int RequestWork::BlocksFromHost(const Request& request, Sequence& sequence, int 
   return cost_.MovingIsQuicker(moves, sequence.num_computed, count * blocks_.block_size()) ? count : 0;
 }
 
-/// Takes the last token of each beam out of the work unless all beams draw in this step: they branch together.
+/// Takes the last token of each beam out of the work unless all beams draw in this step, because all beams branch
+/// together.
 void RequestWork::DrawTogether(const Request& request, std::vector<GrowTarget>& work) {
   size_t live = 0, drawing = 0;
   for (const Sequence& sequence : request.sequences) live += !sequence.finished;

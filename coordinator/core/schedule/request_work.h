@@ -18,9 +18,9 @@ class RequestWork {
               const LearnedCost& cost, const LongPasses& passes, DecisionTeller& decisions)
       : limits_(limits), blocks_(blocks), steps_(steps), cost_(cost), passes_(passes), decisions_(decisions) {}
 
-  /// Returns, for each sequence of the request that has work, the number of tokens to which the step takes it within
-  /// the allowance. Returns an empty span when the request must wait for other requests or for results. The span points
-  /// into the draft and is valid until the next call.
+  /// Returns a target for each sequence of the request that has work: the number of leading tokens that are computed
+  /// after the step. The allowance bounds the tokens that the step computes. Returns an empty span when the request
+  /// must wait for other requests or for results. The span points into the draft and is valid until the next call.
   std::span<GrowTarget> FindWork(Request& request, Allowance allowance, StepDraft& draft);
 
  private:

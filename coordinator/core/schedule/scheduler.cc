@@ -62,9 +62,9 @@ void Scheduler::BeginStep(StepDraft& draft) {
   draft.Begin(num_steps_, steps_.making(), num_outstanding() > 0, in_company);
 }
 
-/// Sets the number of tokens of the step. While several clients are active, also gives every client its places, blocks
-/// and part of the step. Returns false when the step must wait for results, because a request must be preempted for
-/// another client first.
+/// Sets the number of tokens of the step. While several clients are active, also gives every client its sequence slots,
+/// blocks and part of the step. Returns false when the step must wait for results, because a request must be preempted
+/// for another client first.
 bool Scheduler::ShareOut(StepDraft& draft) {
   draft.SetBudget(draft.in_company ? limits_.max_step_tokens : length_.TokensAlone());
   if (!draft.in_company) {
@@ -72,7 +72,7 @@ bool Scheduler::ShareOut(StepDraft& draft) {
     return true;
   }
   if (limits_.whole_prompts()) {
-    // Most requests have their places and blocks for one step only, so clients take turns instead of having shares.
+    // Most requests hold slots and blocks for one step only, so clients take turns instead of having shares.
     draft.SetBudget(length_.TokensInCompany());
     return true;
   }
@@ -84,7 +84,7 @@ bool Scheduler::ShareOut(StepDraft& draft) {
 }
 
 /// Gives running requests their work in the order of service. Chunks get only tokens that no decode of the step needs,
-/// whatever their place in the order. Blocks are given in the order of service alone.
+/// whatever their position in the order. Blocks are given in the order of service alone.
 void Scheduler::ServeRunning(StepDraft& draft) {
   if (blocks_.has_states()) draft.reserved_blocks = demand_.MostToGrow(running());
   shares_.OrderForService(draft);

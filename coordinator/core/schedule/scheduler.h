@@ -25,8 +25,8 @@ namespace quire {
 /// running request with all its sequences. Its blocks are swapped to the host or recomputed later, whichever is
 /// cheaper.
 ///
-/// While several clients are active, each has an equal share of running places, blocks and step tokens. A waiting
-/// client with less than its share gets room immediately, because the youngest requests of clients above their share
+/// While several clients are active, each has an equal share of sequence slots, blocks and step tokens. A waiting
+/// client below its share gets slots and blocks immediately, because the youngest requests of clients above their share
 /// are preempted. Steps are then short and split evenly.
 ///
 /// A step may be planned while earlier steps are outstanding. Tokens that those steps draw count as known, though their

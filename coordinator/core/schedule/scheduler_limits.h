@@ -13,8 +13,8 @@ struct SchedulerLimits {
   int lookahead_tokens = 16;       // further tokens of each running sequence for which admission leaves room
   int suspect_after = 2;           // a request runs alone after this many lost groups in a row, until it gets a token
   double target_step_seconds = 0;  // see LiveOptions
-  /// Stages of a pass (Slice) of a model that reads prompts as a whole: a step has a whole prompt, or a slice of its
-  /// pass. 0: prompts are cut into chunks of tokens.
+  /// For a model that reads prompts as a whole: the number of stages of a prompt's pass (Slice). A step computes a
+  /// prompt whole, or one slice of its pass. 0: the model reads prompts in chunks of tokens.
   int pass_stages = 0;
   int64_t max_kept_rows = 0;  // most tokens of the prompts whose passes have begun and not ended (MostKeptRows)
   int num_stages = 1;         // stages of the workers' pipeline

@@ -19,8 +19,9 @@ class StageTurns {
   /// Marks the running sequences that decode and must skip the step being planned (Sequence::sits_out), and clears the
   /// mark of all others. The sequences that waited longest come first. A sequence for which an outstanding step draws
   /// is computed only if all sequences are in outstanding steps, and only one step ahead of its last draw. If no step
-  /// is outstanding, the most senior decode is in the step, beside at least one decode in turn, because only the most
-  /// senior request is sure to find blocks. `together`: no step can be planned ahead, so the step has all decodes.
+  /// is outstanding, the most senior decode is in the step, together with at least one decode whose turn it is, because
+  /// only the most senior request is sure to find blocks. `together`: no step can be planned ahead, so the step has all
+  /// decodes.
   void TakeTurns(bool together, StepDraft& draft);
 
  private:

@@ -26,7 +26,7 @@ struct StepDraft {
   int most_tokens = 0;                  // tokens that the step may compute, as Request::StepCost charges them
   int budget = 0;                       // the part of most_tokens that is left
   int pass_tokens = 0;                  // where prompts are read as a whole: the part of `budget` for running requests
-  int num_passes = 0;                   // ... and the number of running requests that have work
+  int num_passes = 0;                   // where prompts are read as a whole: number of running requests that have work
   int answered_tokens = 0;              // tokens of the prompts whose passes in slices the step completes
   bool admitted = false;                // a request was admitted, and has work in the step
   int64_t added_bytes = 0;              // bytes of the sequences that this plan sends in full

@@ -15,9 +15,9 @@ class StepWriter {
   StepWriter(BlockManager& blocks, RunningSet& running, DecisionTeller& decisions)
       : blocks_(blocks), running_(running), decisions_(decisions) {}
 
-  /// Puts the work of one request into the step. The pool must have the blocks that the work needs. Blocks that the
-  /// work takes from the host come with this step; if some of them are no longer there, the step computes as many
-  /// tokens as it would have.
+  /// Puts the work of one request into the step. The pool must have the blocks that the work needs. Host copies that
+  /// the work uses are copied back in this step. If a copy is gone, the step computes the same number of tokens, but
+  /// from an earlier position on.
   void Emit(Request& request, std::span<GrowTarget> work, StepDraft& draft);
   /// Orders the step's members as a batch: decodes come first, then decodes with drafts, then chunks, then slices, each
   /// by slot.

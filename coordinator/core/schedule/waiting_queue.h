@@ -10,13 +10,13 @@
 namespace quire {
 
 struct ClientAccount {
-  double served = 0;                                // weighted by kPromptWeight and kGeneratedWeight
+  double served = 0;                                // tokens computed for the client, weighted by kind
   int64_t prompt_tokens = 0, generated_tokens = 0;  // tokens computed for the client; cached prompt tokens do not count
   int active = 0;                                   // number of requests that wait or run
   int64_t left = 0;  // number of requests that had ended in the engine when this client's latest request ended
   ClientLimits limits;
-  /// Room that other clients leave to this client, what it runs included, since requests were preempted for it. The
-  /// client is likely to use as much again, and requests admitted in between would have to be preempted.
+  /// Sequence slots and blocks that other clients leave to this client until step until_step, because requests were
+  /// preempted for the client, which is likely to need them again. The client's present use is included.
   struct Reserve {
     int sequences = 0, blocks = 0;
     int64_t until_step = 0;
@@ -35,11 +35,11 @@ struct ClientAccount {
     int64_t longest_blocks = 0;     // blocks of its running requests at their full length
     bool passed_over = false;       // no request of the client is admitted in this round of turns
     bool gave_way = false;          // no request of the client is admitted with this plan
-    bool stands_back = false;       // other clients go first in this round of turns...
-    bool left_room = false;         // ...although there was room for the client's next request
+    bool stands_back = false;       // other clients go first in this round of turns
+    bool left_room = false;         // the client stands back with a request above a share, which would fit
     Request* picked = nullptr;      // a waiting request that goes before the client's next one; null: none
     int decodes = 0, beams = 0;     // sequences with one token to compute, beams counted apart
-    int64_t chunks = 0;             // tokens to compute of its other sequences
+    int64_t chunks = 0;             // tokens to compute of the client's other sequences
     int chunks_left = 0;            // the part of `chunks` that the step may still compute
     int64_t demand() const { return decodes + chunks; }
   } use;
@@ -47,8 +47,8 @@ struct ClientAccount {
 
 /// Decides which request is admitted next. The client that was served least goes first (Sheng et al., "Fairness in
 /// Serving Large Language Models", 2024: virtual token counters). A client that returns from idleness starts level with
-/// the active ones, so that no client saves up. Of equal clients, the one with the more senior request goes first.
-/// Within a client: preempted ones by seniority, then others by arrival; a priority level is worth kSecondsPerPriority.
+/// the active ones. Among clients served equally, the client with the more senior request goes first. Within a client,
+/// preempted requests go first, by seniority, then others by arrival; a priority level counts as kSecondsPerPriority.
 class WaitingQueue {
  public:
   static constexpr double kSecondsPerPriority = 30;
@@ -68,7 +68,7 @@ class WaitingQueue {
   int num_active() const { return num_active_; }
   /// Returns the waiting client whose turn it is; null: all are passed over. Clients that stand back come last.
   ClientAccount* Next();
-  /// Begins a round of turns: clears marks of the last one, except that clients that gave way are passed over.
+  /// Begins a round of turns: clears the marks of the last round, but passes over the clients that gave way.
   void BeginTurns();
   /// Begins a plan: clears passed_over, gave_way, stands_back and left_room of all clients.
   void BeginPlan();
@@ -81,7 +81,7 @@ class WaitingQueue {
   static void ChargePrompt(Request& request, int tokens);
   static void ChargeGenerated(Request& request, int tokens);
 
-  // Both load a snapshot: the first makes an account, the second queues a waiting request that has its rank.
+  // The next two functions load a snapshot: the first makes an account, the second queues a request that has its rank.
   ClientAccount& Restore(const std::string& client, int active);
   void Restore(Request& request);
 
