@@ -43,7 +43,8 @@ class GrammarCompiler {
 /// its state.
 class GrammarMatcher {
  public:
-  /// The bounds of one matcher. Each token that the matcher follows raises `states` and adds to the units in reserve.
+  /// The bounds of one matcher. Each token that the matcher follows raises the bound `states`, and adds work units to
+  /// the matcher's reserve.
   struct Bounds {
     int64_t states = 200'000;  // parser states of some 40 bytes each; ten times the most that any measured schema took
     int64_t units = 200'000;   // the most work units in reserve (parsing_budget.h), some 2 ms of work

@@ -29,8 +29,8 @@ void CheckSizes(const ModelSpec& s, const std::string& path) {
   }
 }
 
-/// Aborts unless layer `i` names no earlier layer, or can read the keys and values of the earlier layer that it names.
-/// Both layers must have the same heads and the same rotation.
+/// Aborts when layer `i` is to read the keys and values of an earlier layer but cannot: both layers must have the same
+/// heads and the same rotation.
 void CheckSharing(const ModelSpec& s, size_t i) {
   const LayerSpec& layer = s.layers[i];
   if (layer.kv_from_layer == -1) return;

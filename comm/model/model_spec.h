@@ -104,10 +104,10 @@ struct ModelSpec {
   int64_t token_types = 0;             // rows of the table of token types, which is added to embeddings; 0: no table
   PooledHead pooled_head;              // layers after pooling
   bool text_only = false;              // the text model of a multimodal model's files
-  /// The model is a prediction layer (multi-token prediction, MTP). Its input at a position is Role::kPredictionIn
-  /// times the norms of the token's embedding and of the hidden state at the position before: that of the model which
-  /// the layer belongs to, after the final norm. So there is no input at position 0, and no position sees it. At
-  /// positions after the known tokens, the layer's own output, after its norm, takes the place of the hidden state.
+  /// True for a prediction layer (multi-token prediction, MTP), opened as a model. Its input at position p is a product
+  /// with Role::kPredictionIn of two normed vectors: the embedding of the token at p, and the final hidden state of the
+  /// served model at p - 1. Position 0 has no such hidden state, so the layer has no input there, and attention skips
+  /// it. After the last known token, the layer's own normed output takes the place of the hidden state.
   bool predicts = false;
   bool qkv_bias = false;  // queries, keys and values have biases
   QkNorm qk_norm = QkNorm::kNone;

@@ -47,7 +47,7 @@ std::string ShiftedEndpoint(const std::string& endpoint, int by) {
 }
 
 void ShiftKvEvents(Topology::KvEvents& events, int by) {
-  events.bind = events.binds();  // also where the shifted endpoint is no longer the default
+  events.bind = events.binds();  // keeps the decision for the original endpoint
   events.endpoint = ShiftedEndpoint(events.endpoint, by);
   events.replay_endpoint = ShiftedEndpoint(events.replay_endpoint, by);
 }

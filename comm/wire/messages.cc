@@ -803,7 +803,7 @@ Message Decode(const Frame& frame) {
 
 namespace {
 
-/// The head of the body of a chunk. The chunk's data follow it.
+/// The first bytes of a chunk's body. The chunk's data follow.
 struct ChunkHead {
   uint64_t ticket;
   uint32_t num_blocks, block;

@@ -84,8 +84,8 @@ struct DraftModelSettings {
   std::string path, fingerprint;
   int32_t num_tokens = 0;     // tokens of one guess, at most; 0: there is no draft model
   int32_t max_sequences = 0;  // sequences for which one step orders guesses, at most
-  int32_t max_model_len = 0;  // tokens of the longest sequence that it reads
-  bool predicts = false;      // it is the prediction layer of the files at `path`
+  int32_t max_model_len = 0;  // tokens of the longest sequence that the draft model reads
+  bool predicts = false;      // the draft model is the prediction layer of the files at `path`
 
   bool operator==(const DraftModelSettings&) const = default;
 };
@@ -102,7 +102,7 @@ struct AssignMessage {
   std::vector<int32_t> devices;            // device of each rank; empty: the i-th rank of a host uses device i
   std::vector<std::string> adapters = {};  // directories of LoRA adapters
   DraftModelSettings draft = {};
-  int32_t draft_rows = 0;  // most rows of a step's sequences with drafts, which models with states keep
+  int32_t draft_rows = 0;  // for models with states: most rows of the sequences with drafts in one step
 
   GroupCut cut() const { return {shares, stage_layers}; }
 };
@@ -182,8 +182,8 @@ struct FreeBlocksMessage {
 struct StopBlocksMessage {
   uint64_t ticket = 0;
 };
-/// From either end of a transfer to the coordinator: it is ready to receive at `endpoint`, has finished, or has failed.
-/// After kDone and kFailed the rank no longer uses the blocks.
+/// From either end of a transfer to the coordinator: this end is ready to receive at `endpoint`, has finished, or has
+/// failed. After kDone and kFailed the rank no longer uses the blocks.
 struct BlocksReport {
   enum State : uint8_t { kReady = 1, kDone, kFailed };
   uint64_t ticket = 0;
@@ -205,8 +205,9 @@ struct GrammarReady {
   uint64_t bytes = 0;  // memory that the compiled grammar takes
 };
 
-/// To a rank. With a path: read the LoRA adapter in this directory and keep it under this number, because sequences
-/// with it will follow. Without a path: no further sequence needs the adapter of this ticket, and the rank drops it.
+/// To a rank. With a path: read the LoRA adapter in this directory and keep it under `number`, because sequences with
+/// this adapter will follow. Without a path: no further sequence needs the adapter of this ticket, and the rank drops
+/// it.
 struct AdapterMessage {
   uint64_t ticket = 0;
   int32_t number = 0;  // above kMostListedAdapters

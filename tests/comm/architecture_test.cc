@@ -152,7 +152,7 @@ TEST(ArchitectureTest, RotatedDims_FollowRotaryDimOrPartialRotaryFactor_InMiniMa
   EXPECT_EQ(rotated_of({{"rotary_dim", 4}, {"rope_parameters", {{"partial_rotary_factor", 0.5}}}}), 8);
 }
 
-TEST(ArchitectureTest, LayersOfExaone4_RotateOnlyWithinTheirWindow_UnlessNoneHasAWindow) {
+TEST(ArchitectureTest, LayersOfExaone4_Rotate_OnlyWhenTheyHaveAWindow_UnlessNoLayerHasOne) {
   const auto ropes_of = [](const Json& changes) {
     std::vector<int64_t> ropes;
     for (const LayerSpec& layer : Read("exaone4", changes).layers) ropes.push_back(layer.rope);
@@ -777,7 +777,7 @@ ModelSpec Gemma4OfGguf(const std::map<std::string, GgufValue>& changes, std::vec
   return SpecFromGguf(gguf);
 }
 
-TEST(ArchitectureTest, Gemma4FromGguf_HasTheDifferencesBetweenLayers) {
+TEST(ArchitectureTest, Gemma4FromGguf_ReadsTheSettingsOfEachLayer_WhenLayersDiffer) {
   const std::vector<float> quarter = {1, 1, 1e30f, 1e30f, 1e30f, 1e30f, 1e30f, 1e30f};
   const ModelSpec spec = Gemma4OfGguf({}, quarter);
   EXPECT_EQ(WindowsOf(spec), (std::vector<int64_t>{24, 0, 24, 0}));

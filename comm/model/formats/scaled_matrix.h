@@ -65,7 +65,7 @@ struct ScaledMatrix {
   std::array<float, 16> code_numbers{};
   ScaleGrid scales;
   IntGrid zeros;      // [rows, groups]; if it has no data, `zero` is the zero of all groups
-  int zero = 0;       // added to the file's zeros (1 for GPTQ's first version); without them, every group's zero
+  int zero = 0;       // added to the file's zeros (1 for GPTQ's first version); without such zeros: every group's zero
   int64_t group = 0;  // number of columns that share a scale
   /// For codes: each `group` numbers in row-major order share a scale, also across rows, and `scales` has one row.
   bool flat = false;

@@ -185,7 +185,8 @@ void Accumulate(const RowBlock& block, int64_t dim, const Sight<V>& sight, const
   }
 }
 
-/// Accumulates as the function above does, with bytes. Unseen slots have weight 0.
+/// Does the same as the float version: out = out * shrink + sum over slots of weight * value, with bytes. Unseen slots
+/// have weight 0.
 template <int V>
 void Accumulate(const RowBlock& block, int64_t dim, const Sight<V>& sight, const BytePanels& panels,
                 const Vec (&shrink)[V]) {

@@ -20,13 +20,13 @@ struct RopeKvWriteParams {
   int32_t num_heads;
   int32_t rotary_dim;  // even, at most head_size; 0: no rotation, cos_sin and positions are unused
   PagedCache cache;
-  const void* bias = nullptr;        // [num_heads + 2 * num_kv_heads, head_size] of dtype, added to every row; or null
-  const void* query_norm = nullptr;  // [head_size] of dtype: query = query / rms(query) * query_norm; or null
+  const void* bias = nullptr;        // [num_heads + 2 * num_kv_heads, head_size] of dtype, added to rows; null: none
+  const void* query_norm = nullptr;  // [head_size] of dtype: query = query / rms(query) * query_norm; null: no norm
   const void* key_norm = nullptr;    // [head_size] of dtype, the same for keys; null iff query_norm is
-  const void* value_norm = nullptr;  // [head_size] of dtype, the same for values; requires query_norm; or null
+  const void* value_norm = nullptr;  // [head_size] of dtype, the same for values; requires query_norm; null: no norm
   bool norm_rotated = false;         // heads are normed after their rotation; excludes squares and query_cos_sin
   float epsilon = 0;                 // added to the mean of squares
-  const float* query_cos_sin = nullptr;  // replaces cos_sin for queries; or null
+  const float* query_cos_sin = nullptr;  // replaces cos_sin for queries; null: cos_sin
   /// If set, all queries of a token are normed together, and so are all its keys. query_norm is then [num_heads,
   /// head_size], and key_norm [num_kv_heads, head_size]. There must be no biases.
   const float* squares = nullptr;                      // [num_tokens, 2]: sums of squares of queries and keys; or null

@@ -15,7 +15,7 @@ struct LatentTiles {
   static constexpr int kRows = 16 * kSlabs, kThreads = 32 * kWarps;
   static constexpr int kKeys = kLatentTokens / kSlices;   // keys of a slice
   static constexpr int kColumns = kLatentRank / kSlices;  // latent numbers of a slice
-  static constexpr int kUnits = kColumns / 8;             // units of 8 of them
+  static constexpr int kUnits = kColumns / 8;             // units of 8 latent numbers in a slice
   static constexpr int kSteps = kLatentTokens / 16;       // steps of a product with a tile's values
   static constexpr int kFirstValue = kLatentHeadSize - kLatentRank;
   static constexpr float kLog2E = 1.44269504f;
@@ -44,7 +44,8 @@ struct LatentTiles {
     float max[2] = {-INFINITY, -INFINITY}, sum[2] = {};
     int limit[2] = {};  // the last position that the row sees
   };
-  /// Weights in the layout of an mma's first operand: [16 keys][rows lane / 4, 8 below; the same for keys 8 further].
+  /// Weights in the layout of an mma's first operand: [steps of 16 keys][row lane / 4, the row 8 below, then both for
+  /// the keys 8 further][two neighbouring keys].
   using Weights = float[kSteps][4][2];
 
   static __device__ int Lane() { return simt::ThreadX() % 32; }
@@ -93,7 +94,8 @@ struct LatentTiles {
     }
   }
 
-  /// Computes the scores of the slice's keys; those that a row does not see become -infinity. `position`: of the tile.
+  /// Computes the scores of the slice's keys. Scores of keys that a row does not see become -infinity. `position`:
+  /// position of the tile's first key.
   static __device__ void WriteScores(const Shared& shared, const simt::SharedArray<T>& tile, int position, float factor,
                                      const Rows& rows) {
     float scores[kKeys / 8][4] = {};

@@ -82,7 +82,7 @@ TEST(DecodeAttentionTest, DecodeAttention_EqualsReference_AndReadsNothingBeforeT
   }
 }
 
-TEST(DecodeAttentionTest, AlibiAndSoftCap_EqualReference_WholeAndSplit) {
+TEST(DecodeAttentionTest, AlibiAndSoftCap_EqualReference_InWholeAndSplitContexts) {
   for (const bool alibi : {false, true}) {
     for (const float soft_cap : {0.0f, 1.5f}) {
       for (const int32_t num_ctas : {1, 6}) {

@@ -145,7 +145,7 @@ TEST(SkinnyGemmTest, SkinnyGateUpRow_InterleavesGatesAndUps_OverAllRows) {
   EXPECT_EQ(*rows.rbegin(), 47);
 }
 
-TEST(SkinnyGemmTest, SkinnyGemmSupports_Only16BitTypesWithUpTo64Rows) {
+TEST(SkinnyGemmTest, SkinnyGemmSupports_IsTrue_OnlyFor16BitTypesAndUpTo64Rows) {
   EXPECT_TRUE(SkinnyGemmSupports(NumberType::kBF16, 1, 1, 8));
   EXPECT_TRUE(SkinnyGemmSupports(NumberType::kF16, 64, 128'256, 4096));
   EXPECT_FALSE(SkinnyGemmSupports(NumberType::kF32, 1, 16, 64));
