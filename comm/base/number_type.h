@@ -6,7 +6,8 @@
 namespace quire {
 
 /// How a number is stored: in a tensor of a file, in a packed weight, in activations, in the KV cache, or in the parts
-/// that ranks sum up. This enum is the only one of its kind. Code that supports only some types states and checks them.
+/// that ranks sum up. All code uses this enum. Code that supports only some of the types names the supported types and
+/// checks for them.
 ///
 /// The q* types store blocks of numbers along a row. A block of 32 numbers holds:
 ///   q8_0: fp16 d, 32 int8 q                   value = d * q

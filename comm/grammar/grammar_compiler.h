@@ -37,10 +37,10 @@ class GrammarCompiler {
   std::unique_ptr<Parts> parts_;
 };
 
-/// Tells which tokens may come next in one sequence. Belongs to one thread. Its work and memory are bounded, in total
-/// and for each token. The bounds count units and do not measure time, so that all ranks decide alike
-/// (parsing_budget.h). A grammar with very ambiguous texts exceeds the bounds; the matcher is then overworked and frees
-/// its state.
+/// Tells which tokens may come next in one sequence. A matcher belongs to one thread. A matcher's work and memory are
+/// bounded, in total and for each token. The bounds count units and do not measure time, so that all ranks decide alike
+/// (parsing_budget.h). A grammar with very ambiguous texts exceeds the bounds; the matcher is then overworked: it frees
+/// its state and follows no more tokens.
 class GrammarMatcher {
  public:
   /// The bounds of one matcher. Each token that the matcher follows raises the bound `states`, and adds work units to

@@ -15,7 +15,7 @@ namespace quire {
 /// Reads the tensors of one PEFT adapter.
 class PeftReader {
  public:
-  /// The arguments are those of ReadPeftTensors. The references must outlive this object.
+  /// Takes the arguments of ReadPeftTensors. The references must outlive this object.
   PeftReader(const ModelFiles& base, const ModelSpec& layout, const AdapterConfig& config, const std::string& file);
 
   AdapterContents Read(const TensorMap& tensors);

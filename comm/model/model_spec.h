@@ -145,8 +145,8 @@ struct ModelSpec {
   double attention_scale = 0;   // multiplies attention scores; 0: 1 / sqrt(head_dim)
   double residual_scale = 1;    // multiplies the outputs of attention and MLP
   double logit_scale = 1;
-  /// How many numbers each layer gets for each token besides the residual, made from the token's id and embedding. They
-  /// gate the layer's last contribution to the residual (DecoderOps::AddLayerInput). 0: none.
+  /// How many numbers each layer gets for each token besides the residual, made from the token's id and embedding.
+  /// These numbers gate the layer's last contribution to the residual (DecoderOps::AddLayerInput). 0: none.
   int64_t layer_input_size = 0;
   double score_cap = 0;  // attention scores become cap * tanh(score / cap) before the softmax; 0: unchanged
   double logit_cap = 0;  // the same for logits, after logit_scale
@@ -171,7 +171,7 @@ struct ModelSpec {
   void SetAll(int64_t LayerSpec::*what, int64_t value) {
     for (LayerSpec& layer : layers) layer.*what = value;
   }
-  /// Returns the number of dimensions of the layer's heads that rotate. They are the first dimensions of a head;
+  /// Returns the number of dimensions of the layer's heads that rotate. The first dimensions of a head rotate;
   /// dimension i rotates with i + half of this number.
   int64_t rotated_dims(const LayerSpec& layer) const {
     if (position != Position::kRope || layer.rope < 0 || !layer.has_attention()) return 0;

@@ -169,8 +169,8 @@ struct ModelSettings {
 };
 
 /// All settings of a deployment, from a YAML file (deploy/topologies/) or from flags. Immutable once validated. The
-/// initialisers are the documented defaults. The inherited ModelSettings are those of the only model, or of the first
-/// one.
+/// initialisers are the documented defaults. The inherited ModelSettings are the settings of the only model, or of the
+/// first model of the list.
 struct Topology : ModelSettings {
   std::vector<ModelSettings> models;  // every model, in the order of the list; empty: one model without a list
   int64_t models_memory_bytes = 0;    // bytes that all running workers may use; 0: a share of the free memory
@@ -291,7 +291,7 @@ struct Topology : ModelSettings {
   bool operator==(const Topology&) const = default;
 };
 
-/// A setting from outside the topology file, for example from a flag. It replaces the file's value.
+/// A setting from outside the topology file, for example from a flag. The setting replaces the file's value.
 struct SettingOverride {
   std::string key;       // key path in a file: "cache.block_size"
   YamlNode value;        // the value as a topology file would state it

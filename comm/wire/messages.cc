@@ -587,7 +587,7 @@ void CheckPorts(const std::vector<int32_t>& ports) {
     Fail("frame: ports {}", fmt::join(ports, " to "));
 }
 
-/// Reads runs of blocks, each as its first block and its count. They must be in order and must not overlap.
+/// Reads runs of blocks, each as its first block and its count. The runs must be in order and must not overlap.
 std::vector<BlockId> BlockRunsOf(const fb::Vector<BlockId>* vector) {
   std::vector<BlockId> runs = Numbers<BlockId>(vector);
   int64_t end = 1;  // the null block is never freed

@@ -16,7 +16,7 @@
 
 namespace quire {
 
-/// Version of the wire format. Both sides must have the same one (comm/PROTOCOL.md).
+/// Version of the wire format. Both sides must have the same version (comm/PROTOCOL.md).
 inline constexpr uint16_t kProtocolVersion = 24;
 /// Version of the program. The handshake compares it.
 extern const char* const kBuildVersion;
@@ -172,8 +172,9 @@ struct GiveBlocksMessage {
 
   GroupCut cut() const { return {shares, stage_layers}; }
 };
-/// From the coordinator to a rank: these blocks hold nothing, so give their memory to the system until they are written
-/// again. Each run has two numbers: its first block, and how many blocks it has.
+/// From the coordinator to a rank: these blocks hold nothing, so the rank gives their memory back to the system.
+/// Writing to a block takes memory for it again. Each run has two numbers: its first block, and the number of its
+/// blocks.
 struct FreeBlocksMessage {
   std::vector<BlockId> device_runs, host_runs;
 };

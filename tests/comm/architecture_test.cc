@@ -600,7 +600,8 @@ std::string OpenError(const std::string& model, const Json& changes) {
   return ErrorThrownBy([&] { ModelFiles::Open(to); });
 }
 
-/// Reads a minimal configuration of a family with LayerNorm. Each size is given under the names of all families.
+/// Reads a minimal configuration of a family with LayerNorm. Families name sizes differently, so each size is set under
+/// every name.
 ModelSpec ReadLayerNorm(const std::string& family, const Json& changes = Json::object()) {
   Json config = {{"model_type", family}, {"vocab_size", 100}, {"intermediate_size", 96}, {"ffn_dim", 96}};
   for (const char* key : {"hidden_size", "d_model", "n_embd"}) config[key] = 64;

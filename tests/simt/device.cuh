@@ -1,7 +1,8 @@
 #pragma once
 
-// The header that kernels include as <simt/device.cuh> when g++ compiles them for the emulator. It has the names of
-// kernels/cuda/simt/device.cuh; fibers execute them with checks. A trailing Where is the caller's line.
+// The header that kernels include as <simt/device.cuh> when g++ compiles them for the emulator. The functions have the
+// names of kernels/cuda/simt/device.cuh; fibers execute them with checks. A trailing parameter Where is the caller's
+// line.
 
 #include <algorithm>
 #include <bit>

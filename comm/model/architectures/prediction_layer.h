@@ -18,7 +18,7 @@ bool IsOfPrediction(const ModelSpec& spec, std::string_view tensor_name, Naming 
 /// Returns the bytes of all tensors of prediction layers.
 int64_t PredictionBytes(const ModelSpec& spec, const TensorMap& tensors, Naming naming);
 
-/// Adds the weights of a prediction layer (ModelSpec::predicts) besides those of its one layer.
+/// Adds the weights that a prediction layer (ModelSpec::predicts) has besides the usual weights of a decoder layer.
 void AddPredictionWeights(std::vector<WeightSpec>& weights);
 
 /// Turns the spec and tensors of a model into those of its first prediction layer, with the model's embedding and head.

@@ -7,8 +7,9 @@ namespace quire::kernels {
 
 /// Processes the rows of the QKV product: adds biases, norms heads where the model does so, applies RoPE to queries in
 /// place, and writes keys (with RoPE) and values into their slots. This one kernel replaces a split, a reshape, a sum,
-/// rotations and two scatters. In the rows, keys and values only change by biases and norms, and with norm_rotated keys
-/// also by their rotation. Dimension i of the first rotary_dim of a head rotates with dimension i + rotary_dim / 2.
+/// rotations and two scatters. The keys and values in the rows are changed by biases and norms only, and with
+/// norm_rotated the keys are also rotated there. Dimension i of the first rotary_dim of a head rotates with dimension i
+/// + rotary_dim / 2.
 struct RopeKvWriteParams {
   NumberType dtype;
   void* qkv;                 // [num_tokens, num_heads + 2 * num_kv_heads, head_size]: queries, keys, values

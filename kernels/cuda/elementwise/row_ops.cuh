@@ -98,8 +98,8 @@ struct LayerNormKernel {
   }
 };
 
-/// Returns x * Phi(x), where Phi is the normal distribution's cumulative function. Its tail comes from formula 7.1.26
-/// of Abramowitz and Stegun (error <= 1e-7).
+/// Returns x * Phi(x), where Phi is the normal distribution's cumulative function. The tail of Phi comes from formula
+/// 7.1.26 of Abramowitz and Stegun (error <= 1e-7).
 __device__ inline float Gelu(float x) {
   const float size = x < 0 ? -x : x;
   const float t = 1 / (size * (0.3275911f * 0.70710678f) + 1);

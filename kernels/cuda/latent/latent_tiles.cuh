@@ -37,8 +37,9 @@ struct LatentTiles {
            simt::SharedBytes(kRows * kLatentScoreStride * 4);
   }
 
-  /// A lane's part of its rows lane / 4 and 8 below it: columns lane % 4 * 2 and the next of every 8 of its slice (the
-  /// layout of an mma's result). Maxima are base-2 exponents. Sums are per lane until Sum().
+  /// A lane's part of two rows of its slab: row lane / 4 and the row 8 below. Of every 8 columns in its slice, the lane
+  /// has columns lane % 4 * 2 and the next one, as in the result of an mma instruction. Maxima are base-2 exponents. A
+  /// sum covers the lane's own columns; Sum() adds the sums of the lanes that share a row.
   struct Rows {
     float out[kUnits][4] = {};
     float max[2] = {-INFINITY, -INFINITY}, sum[2] = {};

@@ -8,9 +8,9 @@
 // DrawInShard -> all-gather -> MergeShardDraws] [-> PackRows -> ..]
 namespace quire::kernels {
 
-/// Returns the bytes of one rank's part. It tells other ranks, for every row, the best token, the mass and the
-/// num_candidates best tokens (at most kMaxShardCandidates; 0 suffices if no row uses top-k, top-p, min-p or top
-/// log-probabilities). Workspaces stay in use until DrawInShard.
+/// Returns the bytes of one rank's part. For every row, the part has the best token, the mass and the num_candidates
+/// best tokens (at most kMaxShardCandidates; 0 suffices if no row uses top-k, top-p, min-p or top log-probabilities).
+/// Workspaces stay in use until DrawInShard.
 int64_t ShardPartBytes(int64_t num_rows, int num_candidates);
 void SummarizeShard(const CudaStream& stream, const SamplingRows& rows, int num_candidates, void* part);
 
