@@ -87,8 +87,8 @@ struct AddedSequence {
   std::vector<BlockId> blocks;
   SamplingSpec sampling;
   int32_t num_scored = 0;      // leading rows of the prompt that were scored before; see RowsToScore
-  std::vector<BlockId> state;  // blocks of its state after num_computed tokens; see StateTable
-  int32_t adapter = 0;         // number of its LoRA adapter; 0: none. See kMostListedAdapters
+  std::vector<BlockId> state;  // blocks of the sequence's state after num_computed tokens; see StateTable
+  int32_t adapter = 0;         // number of the sequence's LoRA adapter; 0: none. See kMostListedAdapters
 
   bool operator==(const AddedSequence&) const = default;
 };

@@ -167,7 +167,7 @@ TEST(ArchitectureTest, LayersOfExaone4_Rotate_OnlyWhenTheyHaveAWindow_UnlessNoLa
   EXPECT_EQ(Read("exaone4", {{"sliding_window", nullptr}}).window(), 0);
 }
 
-TEST(ArchitectureTest, LayersOfLfm3_AreChosenByTheirNumber_UnlessTheFileListsThem) {
+TEST(ArchitectureTest, KindOfEachLfm3Layer_FollowsTheLayersNumber_UnlessTheFileListsKinds) {
   const auto kinds_of = [](const Json& changes) {
     std::string kinds;
     for (const LayerSpec& layer : Read("lfm3", changes).layers)

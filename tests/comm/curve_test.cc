@@ -154,7 +154,7 @@ TEST_F(CurveTest, UnixSockets_AreEncrypted) {
   EXPECT_TRUE(Receive(server, 5000));
 }
 
-TEST_F(CurveTest, CanaryCheck_Throws_WhenStrangersAreAccepted) {
+TEST_F(CurveTest, CheckThatStrangersAreRefused_Throws_WhenTheSocketAcceptsUnknownKeys) {
   // This socket's context has no ZAP handler, so the socket accepts every key. The canary check must notice this.
   curve_ = std::make_shared<CurveServer>(LoadCoordinatorKeys(keys_, 2));
   Channel open = Channel::Bind("tcp://127.0.0.1:0");

@@ -435,7 +435,7 @@ TEST(MessagesTest, Decode_Throws_WhenAFrameIsForeignOrDamaged) {
 
 // Random bytes yield an error or a message, but never a crash. The hash is corrected, so that the verifier and the
 // later checks see the damage.
-TEST(MessagesTest, MutatedFrames_NeverCrash) {
+TEST(MessagesTest, MutatedFrames_NeverCrashTheDecoder) {
   test::Random random(1);
   const Frame original = EncodePlan(FullPlan());
   int accepted = 0;

@@ -220,7 +220,7 @@ TEST_P(MatmulTest, Matmul_IsUnaffected_WhenAnEarlierCallHadInfiniteNumbers) {
   for (const float y : expected) EXPECT_TRUE(std::isfinite(y));
 }
 
-TEST_P(MatmulTest, Matmul_KeepsLargeNumbers) {
+TEST_P(MatmulTest, Matmul_DoesNotOverflow_WhenXHasAVeryLargeNumber) {
   Random random(13);
   const Storage w = RandomWeight(type(), 4, 64, random);
   const auto expanded = reference::Expand(w.weight);

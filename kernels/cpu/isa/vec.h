@@ -63,12 +63,13 @@ inline float MaxLane(Vec v) {
   return JoinLanes<float>(v, [](auto a, auto b) { return a > b ? a : b; });
 }
 
-/// 1.5 * 2^23. Adding it to a number rounds the number to an integer, which appears in the lowest bits.
+/// 1.5 * 2^23. Adding this number to x rounds x to an integer, which appears in the lowest bits of the sum.
 inline constexpr float kRounder = 12582912.0f;
 
 /// Returns exp(x) to about 1 ulp for x in [-87, 88]. Below -87 the result is 0, above 88 exp(88); NaN gives NaN. exp(x)
-/// = 2^n * exp(r), n = round(x / ln 2), |r| <= ln 2 / 2, exp(r) by its Taylor polynomial of degree 7. kRoundsOnce:
-/// fastest on this instruction set; otherwise the same bits on every instruction set.
+/// = 2^n * exp(r), n = round(x / ln 2), |r| <= ln 2 / 2, exp(r) by its Taylor polynomial of degree 7. With kRoundsOnce
+/// the function is as fast as this instruction set allows; without kRoundsOnce it gives the same bits on every
+/// instruction set.
 template <bool kRoundsOnce = true>
 inline Vec Exp(Vec x) {
   const Vec low = Splat(-87.0f), high = Splat(88.0f);

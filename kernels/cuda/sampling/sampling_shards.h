@@ -3,9 +3,9 @@
 #include "kernels/cuda/sampling/sampling.h"
 
 // Sampling from a sharded vocabulary. Each rank summarises its shard, the summaries are gathered, and every rank
-// samples the same tokens from all of them. If the summaries do not decide a row, the shard that has the token finds
-// it, or the token is sampled from the whole row. The order of calls: SummarizeShard -> all-gather -> DrawFromParts [->
-// DrawInShard -> all-gather -> MergeShardDraws] [-> PackRows -> ..]
+// samples the same tokens from all summaries. If the summaries do not decide a row, the shard that has the token finds
+// the token, or the token is sampled from the whole row. The order of calls: SummarizeShard -> all-gather ->
+// DrawFromParts [-> DrawInShard -> all-gather -> MergeShardDraws] [-> PackRows -> all-gather -> SampleRows]
 namespace quire::kernels {
 
 /// Returns the bytes of one rank's part. For every row, the part has the best token, the mass and the num_candidates

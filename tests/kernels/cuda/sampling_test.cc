@@ -111,7 +111,7 @@ SamplingRow PlainRow(test::Random& random, int64_t vocab, float scale) {
   return row;
 }
 
-TEST(SamplingTest, Draws_EqualTheCpus_InThousandsOfRows) {
+TEST(SamplingTest, Draws_EqualTheDrawsOfTheCpu_InThousandsOfRows) {
   test::Random random(4);
   int near_misses = 0, rows = 0;
   const auto expect = [&](const SamplingRow& row, int count, const std::string& what) {
@@ -191,7 +191,7 @@ TEST(SamplingTest, Ties_GoToTheLowestId_InWholeRowsAndInShards) {
   ExpectAllWays(batch, "two values");
 }
 
-TEST(SamplingTest, Draws_EqualTheCpus_ForVocabulariesOfManyPieces) {
+TEST(SamplingTest, Draws_EqualTheDrawsOfTheCpu_ForVocabulariesOfManyPieces) {
   test::Random random(8);
   SamplingRow row = PlainRow(random, 100'003, 12);
   std::vector<SamplingRow> batch;
