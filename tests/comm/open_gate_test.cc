@@ -146,7 +146,8 @@ PeerName PeerAt(const std::string& address) {
   return NameOf(peer);
 }
 
-/// Returns the address of the connection that is closed in favour of a newcomer; "" when the newcomer is refused.
+/// Returns the address of the connection that is closed in favour of a new connection from `newcomer`; "" when the new
+/// connection is refused.
 std::string LoserTo(const std::string& newcomer, const std::vector<std::string>& addresses) {
   std::vector<PeerName> peers;
   for (const std::string& address : addresses) peers.push_back(PeerAt(address));

@@ -18,7 +18,7 @@ constexpr int kTileNumbers = kLanes == 16 ? 8 : 6;
 /// of bytes is split into two.
 constexpr int kTileBytes = kByteProducts == ByteProducts::kAll ? kTileNumbers : kLanes == 16 ? 6 : 4;
 constexpr int64_t kManyRows = 16;            // from this many rows on, widening the keys and values pays off
-static_assert(kManyRows <= kAttentionTile);  // fewer rows fit the scratch of small items
+static_assert(kManyRows <= kAttentionTile);  // items with fewer rows must fit the scratch memory of AttentionTile
 
 /// The positions that a query at position p sees: (p - window, p + ahead], as far as they are in [begin, context).
 struct Reach {

@@ -78,7 +78,7 @@ inline Vec Exp(Vec x) {
   const auto mul_add = [](Vec a, Vec b, float c) { return MulAddOf<kRoundsOnce>(a, b, Splat(c)); };
   const Vec shifted = mul_add(x, Splat(1.44269504088896341f), kRounder);
   const Vec n = shifted - kRounder;
-  // ln 2 in two parts: the first has few bits, so its product with n is exact.
+  // ln 2 is subtracted in two parts. The first part has few bits, so its product with n is exact.
   Vec r = MulAddOf<kRoundsOnce>(n, Splat(-0.693359375f), x);
   r = MulAddOf<kRoundsOnce>(n, Splat(2.12194440e-4f), r);
   Vec p = Splat(1.0f / 5040.0f);
