@@ -200,7 +200,7 @@ struct Topology : ModelSettings {
     int write_bytes_per_second = 1024;                 // slowest rate of reading, on average after write_seconds
     int connections = 16384;                           // most open connections; fewer if descriptors are fewer
     int connections_per_address = 1024;                // most open connections from one address; loopback is exempt
-    int64_t memory_bytes = 512 << 20;                  // most of all requests, body to answer; at least kLeastMemory
+    int64_t memory_bytes = 512 << 20;                  // bytes for all requests, body to answer; at least kLeastMemory
     int64_t memory_bytes_per_client = 0;               // memory of one API key's requests; 0: half of memory_bytes
     int queue_seconds = 60;                            // time until the first token of a request is computed
     int request_seconds = 600;                         // time from arrival to the last token

@@ -123,7 +123,7 @@ struct StartMessage {
 };
 struct ReadyMessage {
   int32_t num_blocks = 0, num_host_blocks = 0;
-  int64_t swap_nanos_per_block = 0;  // measured; 0 without host blocks
+  int64_t swap_nanos_per_block = 0;  // measured time to swap a block; 0 without host blocks
   int32_t state_blocks = 0;
 };
 struct FailureMessage {

@@ -178,7 +178,7 @@ TEST_P(MatmulTest, Matmul_HasNoLargerErrors_ThanTheRoundingOfXExplains) {
       squares += deviations * deviations;
     }
   }
-  // The root mean square of all deviations. If numbers were truncated instead of rounded, it would be 2.
+  // If numbers were truncated instead of rounded, the root mean square of all deviations would be 2.
   EXPECT_LT(std::sqrt(squares / static_cast<double>(m * n)), 1.3);
 }
 
