@@ -6,7 +6,7 @@
 namespace quire::kernels {
 
 /// out[t, :] = scale * table[token_ids[t] - first_id, :]; zeros for ids outside the table. If the vocabulary is
-/// sharded, the sum over the ranks is the full lookup. With `adds`, this is added to out[t, :] instead.
+/// sharded, the sum over the ranks is the full lookup. With `adds`, the scaled row is added to out[t, :] instead.
 struct EmbeddingParams {
   NumberType dtype;          // type of `out`. CPU: kF32; CUDA: any IsFloat type
   Weight table;              // [num_rows, hidden]. CPU: any type; CUDA: dtype, contiguous, rows a multiple of 16 bytes

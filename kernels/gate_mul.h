@@ -14,7 +14,7 @@ struct GateMulParams {
   void* out;            // [num_tokens, columns]
   int64_t num_tokens;
   int64_t columns;
-  bool interleaved;  // gate_up instead: 8 gates, their 8 ups, and so on (cuda/products/skinny_gemm.h); columns % 8 == 0
+  bool interleaved;  // gate_up holds 8 gates, their 8 ups, and so on (cuda/products/skinny_gemm.h); columns % 8 == 0
   Activation activation = Activation::kSilu;
   float limit = 0;  // the limit of kClampedSilu
   /// Optional separate ups, rows up_stride numbers apart. gate_up then holds only gates, [num_tokens, columns], is not

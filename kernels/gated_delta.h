@@ -16,12 +16,12 @@ namespace quire::kernels {
 /// sequence is cut into steps.
 struct GatedDeltaParams {
   NumberType dtype;     // CPU: kF32; CUDA: any IsFloat type
-  void* queries;        // [num_tokens, key_heads, key_dim]; afterwards q' or unchanged
-  void* keys;           // [num_tokens, key_heads, key_dim]; afterwards k' or unchanged
+  void* queries;        // [num_tokens, key_heads, key_dim]; the op may overwrite them with q'
+  void* keys;           // [num_tokens, key_heads, key_dim]; the op may overwrite them with k'
   const void* values;   // [num_tokens, value_heads, value_dim]
   int64_t row_stride;   // numbers between rows of queries, keys and values
-  void* betas;          // [num_tokens, value_heads]: b; afterwards beta or unchanged
-  void* decays;         // [num_tokens, value_heads]: a; afterwards decay or unchanged
+  void* betas;          // [num_tokens, value_heads]: b; the op may overwrite it with beta
+  void* decays;         // [num_tokens, value_heads]: a; the op may overwrite it with decay
   int64_t gate_stride;  // numbers between rows of betas and decays
   const float* rate;    // [value_heads], at least 0
   const float* bias;    // [value_heads]

@@ -6,8 +6,8 @@
 
 namespace quire::kernels {
 
-/// head = head / rms(head) * weight in place, for each head of each row. A head's result equals that of RmsNorm on the
-/// head bit for bit. CPU only: on CUDA, RopeKvWrite does this.
+/// head = head / rms(head) * weight in place, for each head of each row. A head has the bits that RmsNorm gives for a
+/// row that consists of this head. CPU only: on CUDA, RopeKvWrite does this.
 struct HeadNormParams {
   float* heads;         // [num_tokens, num_heads, head_dim], rows row_stride floats apart
   const float* weight;  // [head_dim]

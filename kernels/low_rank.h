@@ -10,8 +10,8 @@ namespace quire::kernels {
 /// y += scale * x * down^T * up^T for some rows, in some columns of y. Weights are f32, f16 or bf16.
 struct LowRankPart {
   PackedWeight down;   // [rank, columns of x]
-  PackedWeight up;     // [columns of y that it adds to, rank]
-  int64_t column = 0;  // the first of these columns
+  PackedWeight up;     // [columns of y to which the part adds, rank]
+  int64_t column = 0;  // first column of y to which the part adds
   float scale = 1;
 };
 

@@ -30,26 +30,27 @@ struct PagedAttentionParams {
   float scale;
   int64_t window;      // a query at position p sees positions (p - window, p]; 0: all up to p
   float soft_cap = 0;  // scores become soft_cap * tanh(score / soft_cap); 0: no cap
-  /// [num_heads]: -slope * |key position - query position| joins a score; or null.
+  /// [num_heads]: -slope * |key position - query position| is added to a score; null: no ALiBi.
   const float* alibi_slopes = nullptr;
   /// kInt8: if the cache is int8, queries and weights are also rounded to bytes: a query to [-127, 127], the weights
   /// of each kSpanSlots slots to [0, 255]. All promises above still hold. A block size or head size that is not a
   /// multiple of 16 disables this.
   Activations activations = Activations::kInt16;
-  /// [num_heads]: a score per head that joins the softmax after scale and cap but has no value (attention sink); or
-  /// null.
+  /// [num_heads]: a score per head that joins the softmax after scale and cap but has no value (attention sink); null:
+  /// no sinks.
   const float* sinks = nullptr;
   /// A query at position p sees positions (p - window, p + window) of the context, or all of it.
   bool both_ways = false;
   /// [num_heads, 2 * relative_reach + 1]: a number for the distance of key and query, key position - query position,
-  /// from -relative_reach to relative_reach, joins a score after scale and cap; or null. Farther keys get the number of
-  /// the farthest distance on their side. Not with ALiBi.
+  /// from -relative_reach to relative_reach, which is added to a score after scale and cap; null: nothing is added.
+  /// Farther keys get the number of the farthest distance on their side. Not with ALiBi.
   const float* relative_bias = nullptr;
   int64_t relative_reach = 0;
-  /// [num_sequences]: positions of the sequences' first queries; or null. Only with both_ways.
+  /// [num_sequences]: positions of the sequences' first queries; null: the queries are the last tokens. Only with
+  /// both_ways.
   const int32_t* first_position = nullptr;
   /// [num_sequences]: the first position of each context that its queries see, at most the first query's own position;
-  /// or null, for position 0.
+  /// null: position 0.
   const int32_t* context_begin = nullptr;
 
   int64_t begin_of(int64_t sequence) const { return context_begin == nullptr ? 0 : context_begin[sequence]; }

@@ -25,7 +25,7 @@ inline constexpr int64_t kMostExperts = 1024, kMostExpertsPerToken = 32;
 struct RouteExpertsParams {
   const float* logits;  // [num_tokens, num_experts], rows logits_stride floats apart; NaN ranks below all numbers
   int64_t logits_stride;
-  const float* correction;  // [num_experts], added to scores for the comparison, not for weights; or null
+  const float* correction;  // [num_experts], added to scores for the comparison, not for weights; null: none
   int32_t* experts;         // [num_tokens, experts_per_token], best first, without repetition
   float* weights;           // [num_tokens, experts_per_token]: scores, divided by their sum if renormalize, times scale
   int64_t num_tokens;
@@ -37,7 +37,7 @@ struct RouteExpertsParams {
   float scale = 1;
   int64_t num_groups = 1;  // groups of num_experts / num_groups (at least 2) neighbouring experts
   int64_t groups_per_token = 1;
-  const float* expert_scales = nullptr;  // [num_experts], a final factor of the weights; or null
+  const float* expert_scales = nullptr;  // [num_experts], a final factor of the weights; null: none
 };
 void RouteExperts(const CpuStream& stream, const RouteExpertsParams& params);
 void RouteExperts(const CudaStream& stream, const RouteExpertsParams& params);

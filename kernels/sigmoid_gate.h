@@ -15,7 +15,7 @@ struct SigmoidGateParams {
   int64_t num_tokens;
   int64_t columns;
   int64_t gate_stride;
-  int64_t columns_per_gate = 1;  // divides columns; CUDA: 1 (gates are then aligned to 16 bytes, too) or whole vectors
+  int64_t columns_per_gate = 1;  // divides columns. CUDA: 1, with gates aligned to 16 bytes, or a multiple of 16 bytes
 };
 void SigmoidGate(const CpuStream& stream, const SigmoidGateParams& params);
 void SigmoidGate(const CudaStream& stream, const SigmoidGateParams& params);

@@ -19,7 +19,7 @@ struct StateSpaceParams {
   const void* keys;     // [num_tokens, key_heads, key_dim]
   const void* values;   // [num_tokens, value_heads, value_dim]
   int64_t row_stride;   // numbers between rows of queries, keys, values and steps
-  void* steps;          // [num_tokens, value_heads]: a; afterwards step or unchanged
+  void* steps;          // [num_tokens, value_heads]: a; the op may overwrite it with step
   const float* rate;    // [value_heads], at least 0
   const float* bias;    // [value_heads]
   const float* skip;    // [value_heads]

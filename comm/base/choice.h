@@ -17,8 +17,8 @@ struct Choice {
   std::string_view word;
 };
 
-/// An enumeration whose values have spellings. ChoicesOf(E) lists all values, in the order of help
-/// texts.
+/// An enumeration whose values have spellings: a function ChoicesOf(E) returns all values with their spellings, in the
+/// order of help texts.
 template <class E>
 concept ChosenByWord = requires(E e) {
   { ChoicesOf(e)[0] } -> std::convertible_to<Choice<E>>;

@@ -11,12 +11,13 @@ namespace {
 
 /// A mounted hierarchy of control groups.
 struct Hierarchy {
-  std::string mount_point;  // the path without the tests' root folder
-  std::string shown_from;   // the group that is seen at the mount point
+  std::string mount_point;  // the mount point's path; the tests' root folder is removed from its beginning
+  std::string shown_from;   // path of the control group whose files are in the folder mount_point
   bool v2 = false;
 };
 
-/// The paths of this process's group in v2, and in the controller's own hierarchy of v1.
+/// The paths of this process's control group: in v2, and in v1's hierarchy of one controller. nullopt: the process has
+/// no group there.
 struct Membership {
   std::optional<std::string> v1, v2;
 };

@@ -12,11 +12,11 @@ namespace quire {
 
 namespace {
 
-/// Names of a control group's files in one version of the interface.
+/// The names of a control group's memory files in one version of the control-group interface.
 struct MemoryFiles {
-  std::vector<const char*> limits;  // memory.high throttles a group until it makes no progress, so it counts as a limit
+  std::vector<const char*> limits;  // memory.high counts, because it throttles a group to a standstill
   const char* usage;
-  std::vector<std::string> reclaimable;  // page cache in memory.stat, the group's children counted in
+  std::vector<std::string> reclaimable;  // memory.stat's keys for the page cache of the group and its children
 };
 
 const std::vector<MemoryFiles>& AllMemoryFiles() {
@@ -44,7 +44,8 @@ void TakeMachine(MemoryRoom& room, const std::string& root) {
   }
 }
 
-/// Lowers `room` to one limit of a control group: its total to the limit, its available bytes to what the limit leaves.
+/// Applies one limit of a control group: lowers room.total to the limit, and room.available to the bytes that are left
+/// below the limit.
 void TakeLimit(MemoryRoom& room, const ControlGroup& group, const MemoryFiles& files, int64_t limit,
                const char* source) {
   if (limit < 0) return;  // negative: no limit (v1)
@@ -62,8 +63,8 @@ void TakeGroup(MemoryRoom& room, const ControlGroup& group) {
       if (limit) TakeLimit(room, group, files, *limit, name);
     }
   }
-  // In cgroup v1 a container may not see the groups above its own, but this key gives the smallest limit of all of
-  // them.
+  // In cgroup v1 a container may not see the groups above its own. The key kOfAncestors gives the smallest limit of all
+  // these groups.
   constexpr const char* kOfAncestors = "hierarchical_memory_limit";
   if (const auto limit = SumInFile(group.folder + "/memory.stat", {kOfAncestors}))
     TakeLimit(room, group, AllMemoryFiles()[1], *limit, kOfAncestors);
@@ -71,13 +72,13 @@ void TakeGroup(MemoryRoom& room, const ControlGroup& group) {
 
 struct Quota {
   double processors;   // processor time that a group may use in a period, divided by the period
-  const char* source;  // the file that says so
+  const char* source;  // name of the file that has this quota
 };
 
 std::optional<Quota> QuotaOf(const ControlGroup& group) {
   int64_t quota = 0, period = 0;
   const char* source = "cpu.max";
-  if (std::ifstream file(group.folder + "/cpu.max"); !(file >> quota >> period)) {  // "max" is no number
+  if (std::ifstream file(group.folder + "/cpu.max"); !(file >> quota >> period)) {  // "max" is not a number: no quota
     source = "cpu.cfs_quota_us";
     quota = NumberInFile(group.folder + "/cpu.cfs_quota_us").value_or(-1);
     period = NumberInFile(group.folder + "/cpu.cfs_period_us").value_or(0);

@@ -6,7 +6,8 @@
 namespace quire {
 
 /// How a number is stored: in a tensor of a file, in a packed weight, in activations, in the KV cache, or in the parts
-/// that ranks sum up. This enum is the only one of its kind. Code that supports only some types states and checks them.
+/// that ranks sum up. All code uses this enum. Code that supports only some of the types names the supported types and
+/// checks for them.
 ///
 /// The q* types store blocks of numbers along a row. A block of 32 numbers holds:
 ///   q8_0: fp16 d, 32 int8 q                   value = d * q
@@ -41,7 +42,7 @@ enum class NumberType : uint8_t {
   kInt8,  // integers whose scale is stored in another tensor
   kFp8E4M3,
   kInt4,   // 4-bit integers with scales in another tensor; see comm/model/formats/scaled_matrix.h
-  kInt32,  // integers that are a part of a quantised matrix, such as packed codes or its shape; kInt64, too
+  kInt32,  // kInt32 and kInt64: integers that are a part of a quantised matrix, such as packed codes or the shape
   kInt64,
   kFp8Groups,  // GPUs only: E4M3 with a scale for 128 columns of a row; kFp8E4M3 has one scale for each row
   // Types of GGUF files in which a code of several bits stands for several numbers (kernels/cpu/grid_quants.cc).

@@ -5,7 +5,8 @@
 
 namespace quire {
 
-/// Returns the p-quantile of the values (0 <= p <= 1) by the nearest-rank method; 0 when there are no values.
+/// Returns the p-quantile of n values (0 <= p <= 1): the value at index p * (n - 1), rounded to the nearest integer, in
+/// ascending order. Returns 0 when there are no values.
 inline double Percentile(std::vector<double> values, double p) {
   if (values.empty()) return 0;
   std::ranges::sort(values);

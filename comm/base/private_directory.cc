@@ -14,12 +14,12 @@ namespace quire {
 
 Descriptor OpenPrivateDirectory(const std::string& given, const std::string& setting, bool make) {
   std::string path = given;
-  while (path.size() > 1 && path.ends_with('/')) path.pop_back();  // behind a slash, Linux would follow a link
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();  // open() follows a link whose path ends with a slash
   if (make && ::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
     Fail("{} {}: {}", setting, path, std::strerror(errno));
   Descriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
   if (!directory.open()) {
-    // Where a directory is expected, Linux reports ENOTDIR for a link.
+    // With O_DIRECTORY, Linux reports ENOTDIR for a link, and not ELOOP.
     const char* hint = errno == ELOOP || errno == ENOTDIR ? "; give a directory, not a link" : "";
     Fail("{} {}: {}{}", setting, path, std::strerror(errno), hint);
   }

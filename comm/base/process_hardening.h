@@ -7,7 +7,8 @@ namespace quire {
 /// none.
 void HardenProcess();
 
-/// For a process that holds keys: keeps its memory out of core dumps, and away from debuggers of the same user.
+/// Keeps the memory of this process out of core dumps, and away from debuggers of the same user. Call this in a process
+/// that holds keys.
 void ForbidCoreDumps();
 
 }  // namespace quire

@@ -13,7 +13,7 @@ namespace quire {
 /// opened file, not to its path.
 class RegularFile {
  public:
-  enum class Links { kFollowed, kRefused };  // symbolic link as the last part of the path
+  enum class Links { kFollowed, kRefused };  // whether the path's last part may be a symbolic link
 
   /// Opens the file at `path`. Throws Error with the path when it is missing, is not readable, or is not a regular
   /// file.

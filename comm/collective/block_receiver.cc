@@ -23,7 +23,7 @@ void BlockReceiver::Expect(uint64_t ticket, BlockMemory blocks, std::vector<Bloc
 void BlockReceiver::End(uint64_t ticket, std::string problem) {
   const auto it = expected_.find(ticket);
   if (it == expected_.end()) return;
-  for (const Source& source : it->second.sources) {  // no source may write into the blocks from now on
+  for (const Source& source : it->second.sources) {  // closes the links of unfinished moves: nothing more is written
     std::erase_if(ways_, [&](const auto& way) { return source.moving() && way.second.WasAskedFor(source.move); });
   }
   ended_.push_back({ticket, it->second.bytes, std::move(problem)});
@@ -69,8 +69,8 @@ std::string BlockReceiver::TakeOver(const BlockChunk& chunk, Expected& expected)
   return "";
 }
 
-/// Handles an announcement that the source will send all its bytes over the DeviceLink of this meeting. Returns the
-/// reason why that is not acceptable; empty when the move has begun.
+/// Handles a chunk that announces that its source sends all its bytes over a DeviceLink. Returns the reason why the
+/// receiver refuses the announcement; empty when the move has begun.
 std::string BlockReceiver::TakeAnnounced(const BlockChunk& chunk, const std::string& peer, Expected& expected) {
   const ChunkPlace& place = chunk.place;
   Source& source = expected.sources[place.giver];
@@ -116,8 +116,8 @@ void BlockReceiver::FollowMoves() {
   for (auto& [ticket, problem] : over) End(ticket, std::move(problem));
 }
 
-/// Drops the peer's DeviceLink when an announced move is refused, because both ends would then count their moves
-/// differently.
+/// Drops the peer's DeviceLink when an announced move is refused. The sender counts the refused move and this end does
+/// not, so the two ends would number later moves differently.
 void BlockReceiver::DropWay(const std::string& peer, const BlockChunk& chunk) {
   if (chunk.place.by_device) ways_.erase(peer);
 }

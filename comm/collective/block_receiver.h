@@ -26,7 +26,7 @@ class BlockReceiver {
 
   /// Allows senders to begin the transfer `ticket` from now on. A sender may send fewer blocks than `blocks`, never
   /// more. runs[r]: which bytes of every block rank r sends. The memory is written until the transfer has ended.
-  /// `carrier` belongs to the device that has the memory of `blocks`; null: it is host memory.
+  /// `carrier` belongs to the device whose memory `blocks` is; null: `blocks` is host memory.
   void Expect(uint64_t ticket, BlockMemory blocks, std::vector<BlockRuns> runs, DeviceCarrier* carrier = nullptr);
   /// Ends the transfer if it has not ended. Poll reports the end.
   void Stop(uint64_t ticket);
@@ -43,7 +43,7 @@ class BlockReceiver {
     BlockRuns runs;
     uint64_t next_chunk = 1;
     uint32_t block = 0;
-    int64_t offset = 0;  // offset within the bytes of that block that this rank sends
+    int64_t offset = 0;  // bytes of block `block` that have arrived from this rank
     bool done = false;
     DeviceMove move;  // the move over a DeviceLink, once the sender has announced it
     bool moving() const { return move.asked() && !done; }

@@ -112,8 +112,8 @@ bool BlockSender::FollowMove(Outgoing& outgoing, Stream& stream) {
   return stream.done;
 }
 
-/// Drops the DeviceLinks of unfinished moves. A receiver may have refused an announcement, and then both ends count
-/// their moves differently.
+/// Drops the DeviceLinks of unfinished moves. A receiver may have refused an announced move without counting it, so the
+/// two ends would number later moves differently.
 void BlockSender::DropUnfinishedMoves(const Outgoing& outgoing) {
   for (const Stream& stream : outgoing.streams) {
     for (auto& [endpoint, link] : links_) {

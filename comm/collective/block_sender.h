@@ -30,7 +30,7 @@ class BlockSender {
 
   /// Begins the transfer `ticket`. The memory must not change until the transfer has ended. If `blocks` is empty, tells
   /// the receivers that no blocks will come. `epoch`: the epoch of the receiving group. `carrier` belongs to the device
-  /// that has the memory of `blocks`; null: it is host memory.
+  /// whose memory `blocks` is; null: `blocks` is host memory.
   void Send(uint64_t ticket, EpochId epoch, BlockMemory blocks, std::vector<BlockDestination> destinations,
             DeviceCarrier* carrier = nullptr);
   /// Ends the transfer if it has not ended. Poll reports the end.
@@ -46,7 +46,7 @@ class BlockSender {
     BlockDestination to;
     int64_t of_block = 0;  // bytes that this stream sends of each block
     uint32_t block = 0;
-    int64_t offset = 0;         // offset within the bytes of that block that this stream sends
+    int64_t offset = 0;         // bytes of block `block` that were encoded into chunks
     std::optional<Frame> next;  // encoded chunk that waits until the link has room for it
     uint64_t next_number = 1;
     int64_t next_bytes = 0;

@@ -43,8 +43,8 @@ std::string Together(const MpiBootstrap& mpi, const std::function<void()>& step)
   return "";
 }
 
-/// Throws Error when this rank's device cannot access a peer's memory. If this process does not see the peer's device,
-/// that cannot be checked here, and opening the memory fails later.
+/// Throws Error when this rank's device cannot access a peer's device. A peer's device that this process does not see
+/// is skipped; opening its memory later reports the error.
 void CheckPeerAccess(const std::vector<std::string>& bus_ids) {
   for (size_t peer = 0; peer < bus_ids.size(); ++peer) {
     int device = 0, can = 0;

@@ -40,7 +40,7 @@ struct PeerMemory {
 };
 
 /// Shares `bytes` zeroed bytes of every rank's device. Collective call. When the ranks are on several hosts or the
-/// devices cannot reach each other, no rank gets memory; which is no error.
+/// devices cannot reach each other, no rank gets memory, and PeerMemory::why_not says why.
 PeerMemory ShareDeviceMemory(const MpiBootstrap& mpi, size_t bytes, int64_t control_words);
 
 }  // namespace quire

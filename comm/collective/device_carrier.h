@@ -14,7 +14,8 @@ class DeviceLink {
  public:
   /// Gives up unfinished moves, which makes the other end fail. Afterwards nothing is written into the blocks.
   virtual ~DeviceLink() = default;
-  /// Requests one move: of the runs of every block, in order. The blocks are device memory of a single allocation.
+  /// Requests one move: this end sends or receives the bytes `runs` of every block, in order. The blocks are device
+  /// memory of a single allocation.
   virtual void Move(BlockMemory blocks, BlockRuns runs) = 0;
   /// Returns the number of requested moves that have finished. Throws Error once the link has failed.
   virtual int64_t num_done() = 0;

@@ -28,8 +28,8 @@ class DevicePair {
 struct DevicePairing {
   /// Makes the identifier with which the two ends of one pair find each other. Throws Error when NCCL gives none.
   std::function<std::string()> new_meeting;
-  /// Connects the calling thread's current device to the other end. Throws Error after a minute, when `given_up`
-  /// returns true, or when NCCL fails.
+  /// Connects the calling thread's current device to the other end. `gives`: true at the end that sends. Throws Error
+  /// after a minute, when `given_up` returns true, or when NCCL fails.
   std::function<std::unique_ptr<DevicePair>(const std::string& meeting, bool gives, std::function<bool()> given_up)>
       meet;
 };

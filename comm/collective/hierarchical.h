@@ -8,8 +8,8 @@
 
 namespace quire {
 
-/// Exchanges the hosts' parts between their leaders. One rank of each host is its leader and calls this, from one
-/// thread.
+/// Exchanges the hosts' parts between their leaders. One rank of each host is its leader. Only the leader calls this
+/// class, from one thread.
 class LeaderExchange {
  public:
   virtual ~LeaderExchange() = default;

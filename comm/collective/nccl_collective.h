@@ -25,9 +25,9 @@ struct NcclOptions {
 std::unique_ptr<DeviceCollective> MakeNcclCollective(const MpiBootstrap& mpi, const NcclOptions& options = {});
 
 /// For tests: lets several ranks of a host share one device, which NCCL refuses and does not support. Each rank gets a
-/// host id of its own, so that data goes through loopback sockets and host memory; times measured so say nothing about
-/// NVLink. Hangs when the device cannot run the kernels of all ranks at the same time. Sets environment variables, so
-/// call it before the communicator and other threads are created.
+/// host id of its own, so that data goes through loopback sockets and host memory. Times that are measured in this way
+/// say nothing about NVLink. Hangs when the device cannot run the kernels of all ranks at the same time. Sets
+/// environment variables, so call it before the communicator and other threads are created.
 void PrepareForSharedDevice(Rank rank);
 
 }  // namespace quire

@@ -12,8 +12,8 @@
 
 namespace quire {
 
-/// A non-blocking NCCL communicator: a missing peer is an error and not a hang. The price for that: NCCL starts a
-/// thread for each call, and the call waits for that thread. A captured graph pays the price once. After a failure the
+/// A non-blocking NCCL communicator, so that a missing peer is an error and not a hang. In this mode NCCL starts a
+/// thread for each call, and the call waits for that thread; a captured graph does so only once. After a failure the
 /// communicator is aborted, so that its peers notice. Every later call throws CollectiveAborted with the first
 /// failure's text: `who`, the call, NCCL's own error text and a remedy.
 class NcclCommunicator {

@@ -8,8 +8,8 @@ namespace quire {
 
 namespace {
 
-/// The most thread blocks that NCCL uses for a transfer. Each occupies a multiprocessor; a device has a hundred or
-/// more, and the others compute steps at the same time.
+/// The most thread blocks that NCCL uses for a transfer. Each block occupies a multiprocessor. A device has a hundred
+/// multiprocessors or more, and the free ones compute steps at the same time.
 constexpr int kMaxChannels = 8;
 
 class NcclPair final : public DevicePair {

@@ -123,7 +123,8 @@ void SharedMemoryCollective::AllToAll(std::span<const std::byte> in, std::span<c
 std::shared_ptr<void> CreateSharedMemory(const std::string& name, size_t bytes) {
   const int fd = ::shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd < 0) Fail("shared memory {}: cannot create: {}", name, std::strerror(errno));
-  // posix_fallocate and not ftruncate: if /dev/shm is full, that is an error here and no SIGBUS at the first access.
+  // If /dev/shm is full, posix_fallocate returns an error. After ftruncate, the first access would raise SIGBUS
+  // instead.
   if (const int error = ::posix_fallocate(fd, 0, static_cast<off_t>(bytes)); error != 0) {
     ::close(fd);
     ::shm_unlink(name.c_str());

@@ -27,7 +27,7 @@ class StageLink {
 };
 
 /// Paces a wait that may last as long as another stage computes. Call Pause() between two checks. A short wait spins; a
-/// long one yields its core to ranks that compute.
+/// long wait yields its core to ranks that compute.
 class StagePatience {
  public:
   void Pause() {

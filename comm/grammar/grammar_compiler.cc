@@ -25,20 +25,20 @@ constexpr size_t kMostKept = 128;             // number of cached grammars
 constexpr size_t kMostKeptBytes = 64u << 20;  // total bytes of the cached grammars
 constexpr size_t kMostBytes = 16u << 20;      // bytes of one grammar: a schema of twenty properties has 1 to 3 MiB
 
-// The units of work that each token adds to a matcher's reserve, which never exceeds Bounds::units. Schemas usually
-// take some hundred units for a token; at worst, where several text formats meet, they take 8,000 units (measured with
-// 49,152 tokens). A mask for 64 ambiguous characters takes 10^8 units.
+// A matcher has a reserve of work units (parsing_budget.h), at most Bounds::units. Each token adds this many units to
+// the reserve. Schemas usually take some hundred units for a token; at worst, where several text formats meet, they
+// take 8,000 units (measured with 49,152 tokens). A mask for 64 ambiguous characters takes 10^8 units.
 constexpr int64_t kUnitsPerToken = 25'000;
-// The units for calls that only follow tokens, without masks: a base, and more for each token. A sequence that is added
-// again follows all its tokens within one step, and many sequences may come back in the same step. Following 100,000
-// tokens must not take longer than 0.2 s. Schemas take 6 units for a token on average and 150 at most.
+// The work units for following tokens without computing masks: a base, and more for each token. A sequence that is
+// added again follows all its tokens within one step, and many sequences may come back in the same step. Following
+// 100,000 tokens must not take longer than 0.2 s. Schemas take 6 units for a token on average and 150 at most.
 constexpr int64_t kFollowingUnits = 20'000;
 constexpr int64_t kFollowingUnitsPerToken = 200;
 // The number of parser states that each token adds to Bounds::states.
 constexpr int64_t kStatesPerToken = 200;
 
-/// Returns xgrammar's last warning on this thread, for its log functions to fill in. xgrammar warns when it drops a
-/// part of a grammar; a grammar with a dropped part is refused.
+/// Returns xgrammar's last warning on this thread. The log functions below set the warning. xgrammar warns when it
+/// drops a part of a grammar; a grammar with a dropped part is refused.
 std::string& Warning() {
   static thread_local std::string warning;
   return warning;
@@ -191,7 +191,7 @@ struct GrammarMatcher::Parts {
 
   std::shared_ptr<const CompiledGrammar> grammar;
   Bounds bounds;
-  std::optional<xgrammar::GrammarMatcher> matcher;  // empty once the matcher is overworked
+  std::optional<xgrammar::GrammarMatcher> matcher;  // empty once the matcher has exceeded its bounds
   int64_t units = 0;
   int64_t following_units = 0;    // units spent on following `followed`
   std::vector<TokenId> followed;  // tokens that led to the current state

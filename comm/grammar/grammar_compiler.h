@@ -37,13 +37,14 @@ class GrammarCompiler {
   std::unique_ptr<Parts> parts_;
 };
 
-/// Tells which tokens may come next in one sequence. Belongs to one thread. Its work and memory are bounded, in total
-/// and for each token. The bounds count units and do not measure time, so that all ranks decide alike
-/// (parsing_budget.h). A grammar with very ambiguous texts exceeds the bounds; the matcher is then overworked and frees
-/// its state.
+/// Tells which tokens may come next in one sequence. A matcher belongs to one thread. A matcher's work and memory are
+/// bounded, in total and for each token. The bounds count units and do not measure time, so that all ranks decide alike
+/// (parsing_budget.h). A grammar with very ambiguous texts exceeds the bounds; the matcher is then overworked: it frees
+/// its state and follows no more tokens.
 class GrammarMatcher {
  public:
-  /// The bounds of one matcher. Each token that the matcher follows raises `states` and adds to the units in reserve.
+  /// The bounds of one matcher. Each token that the matcher follows raises the bound `states`, and adds work units to
+  /// the matcher's reserve.
   struct Bounds {
     int64_t states = 200'000;  // parser states of some 40 bytes each; ten times the most that any measured schema took
     int64_t units = 200'000;   // the most work units in reserve (parsing_budget.h), some 2 ms of work

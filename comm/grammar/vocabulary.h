@@ -15,7 +15,7 @@ inline constexpr size_t kMaxTokenBytes = UINT16_MAX;  // the most bytes of one t
 /// ranks.
 struct Vocabulary {
   std::vector<std::string>
-      bytes;  // each token's bytes, by id. A control token has none, or 0xff, which no text contains, and its name
+      bytes;  // bytes of each token, by id; for a control token: none, or 0xff (which no text contains) and its name
   std::vector<TokenId> stop_tokens;  // tokens that end a complete answer
 
   bool operator==(const Vocabulary&) const = default;

@@ -14,8 +14,8 @@ namespace {
 
 constexpr int64_t kMaxRank = 4096;
 constexpr size_t kMaxPatterns = 4096;
-/// Matches a whole module name and captures the layer's number. {} stands for the alternatives of the names of layer
-/// lists.
+/// A regular expression that matches the whole name of a module and captures the number of its layer. {} is replaced by
+/// a pattern for the name of the list of layers, such as "layers".
 constexpr const char* kLayerNumber = "{}\\.(?P<number>\\d+)\\..*";
 
 /// Keys that describe the adapter's training or storage, and do not change its products.

@@ -14,8 +14,8 @@
 
 namespace quire {
 
-/// The settings of a PEFT LoRA adapter, from its adapter_config.json. A module is a matrix of the base model by its
-/// name in HF transformers, such as model.layers.0.self_attn.q_proj.
+/// The settings of a PEFT LoRA adapter, from its adapter_config.json. A module is a matrix of the base model. Its name
+/// is the one in HF transformers, such as model.layers.0.self_attn.q_proj.
 class AdapterConfig {
  public:
   /// Reads the file's text. Throws Error, which begins with `path` and names the key, for an unsupported or invalid

@@ -15,7 +15,7 @@ namespace quire {
 /// Reads the tensors of one PEFT adapter.
 class PeftReader {
  public:
-  /// The arguments are those of ReadPeftTensors. The references must outlive this object.
+  /// Takes the arguments of ReadPeftTensors. The references must outlive this object.
   PeftReader(const ModelFiles& base, const ModelSpec& layout, const AdapterConfig& config, const std::string& file);
 
   AdapterContents Read(const TensorMap& tensors);
@@ -57,7 +57,7 @@ class PeftReader {
   const AdapterConfig& config_;
   const std::string& file_;
   const BaseMatrices known_;
-  const std::string embedding_, head_;  // names in the family's list of weights; no head: empty
+  const std::string embedding_, head_;  // names in the family's list of weights; head_: empty without a head
   std::map<std::string, Pair> pairs_;   // pairs of matrices, by the base weight's name in the family's list of weights
   std::map<std::string, Pair> stacks_;  // pairs of all experts of a layer, by the module's name in the file
   std::set<Role> roles_;                // roles of the matrices in the file

@@ -31,7 +31,7 @@ class ModelFiles {
                          const std::vector<std::string>& adapters = {});
 
   /// Opens the first prediction layer of the model's files as a model of its own
-  /// (comm/model/architectures/prediction_layer.h). Throws Error as Open does, and where the files have no such layer.
+  /// (comm/model/architectures/prediction_layer.h). Throws Error as Open does, and when the files have no such layer.
   static ModelFiles OpenPrediction(const std::string& path, LoadFormat load_format = LoadFormat::kAuto);
 
   const ModelSpec& spec() const { return spec_; }
@@ -75,7 +75,8 @@ class ModelFiles {
   ModelFiles() = default;
   /// Opens the whole model, or a prediction layer.
   void OpenPart(bool prediction, LoadFormat load_format);
-  /// Keeps of the tensors those of the prediction layer or, with the whole model, notes that there are such layers.
+  /// With `prediction`, keeps only the tensors of the prediction layer. Otherwise adds a note if the files have
+  /// prediction layers.
   void TakePart(bool prediction);
   Naming naming() const { return gguf_ ? Naming::kGguf : Naming::kHf; }
   void OpenHf(bool prediction);

@@ -12,8 +12,9 @@ namespace quire {
 
 namespace {
 
-/// Prefixes that files use in place of the list's base: the prefixes of multimodal models, in which older and newer
-/// files of one model differ, and those of RoBERTa and ELECTRA, whose encoders otherwise have BERT's names.
+/// Prefixes that files use in place of the prefix in the family's list of weights. Multimodal models have the first
+/// three; older and newer files of one model differ in these prefixes. The encoders of RoBERTa and ELECTRA have the
+/// last two, and otherwise BERT's names.
 constexpr std::string_view kTextBases[] = {"model.language_model.", "language_model.model.", "language_model.",
                                            "roberta.", "electra."};
 

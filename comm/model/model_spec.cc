@@ -10,7 +10,8 @@ namespace quire {
 
 namespace {
 
-// Several times as many experts as any real model has in all layers together. Each expert has tensors of its own.
+// The most experts of all layers together: several times the number of any real model. The limit bounds the number of
+// tensors, because each expert may have tensors of its own.
 constexpr int64_t kMaxExpertsOfLayers = 1 << 17;
 constexpr int64_t kMaxExtent = 1 << 24;  // far above any real model; products of extents stay within int64
 
@@ -29,8 +30,8 @@ void CheckSizes(const ModelSpec& s, const std::string& path) {
   }
 }
 
-/// Aborts unless layer `i` names no earlier layer, or can read the keys and values of the earlier layer that it names.
-/// Both layers must have the same heads and the same rotation.
+/// Aborts when layer `i` is to read the keys and values of an earlier layer but cannot: both layers must have the same
+/// heads and the same rotation.
 void CheckSharing(const ModelSpec& s, size_t i) {
   const LayerSpec& layer = s.layers[i];
   if (layer.kv_from_layer == -1) return;
@@ -245,8 +246,9 @@ std::string TextOf(const ModelSpec& spec) {
 }
 
 std::vector<int64_t> BucketsOfDistances(const RelativeBias& bias) {
-  // Half of the buckets of each side are for one distance each. The other buckets' ranges of distances grow by a
-  // factor. The logarithms are floats, as in HF, because rounding decides at the buckets' borders.
+  // The first half of the buckets on each side have one distance each. Each further bucket covers a range of distances
+  // that is longer by a factor than the range before. The logarithms are floats, as in HF, because rounding decides at
+  // the buckets' borders.
   const int64_t side = bias.buckets / 2, exact = side / 2;
   const auto bucket = [&](int64_t distance) {
     if (distance < exact) return distance;

@@ -104,10 +104,10 @@ struct ModelSpec {
   int64_t token_types = 0;             // rows of the table of token types, which is added to embeddings; 0: no table
   PooledHead pooled_head;              // layers after pooling
   bool text_only = false;              // the text model of a multimodal model's files
-  /// The model is a prediction layer (multi-token prediction, MTP). Its input at a position is Role::kPredictionIn
-  /// times the norms of the token's embedding and of the hidden state at the position before: that of the model which
-  /// the layer belongs to, after the final norm. So there is no input at position 0, and no position sees it. At
-  /// positions after the known tokens, the layer's own output, after its norm, takes the place of the hidden state.
+  /// True for a prediction layer (multi-token prediction, MTP), opened as a model. Its input at position p is a product
+  /// with Role::kPredictionIn of two normed vectors: the embedding of the token at p, and the final hidden state of the
+  /// served model at p - 1. Position 0 has no such hidden state, so the layer has no input there, and attention skips
+  /// it. After the last known token, the layer's own normed output takes the place of the hidden state.
   bool predicts = false;
   bool qkv_bias = false;  // queries, keys and values have biases
   QkNorm qk_norm = QkNorm::kNone;
@@ -145,8 +145,8 @@ struct ModelSpec {
   double attention_scale = 0;   // multiplies attention scores; 0: 1 / sqrt(head_dim)
   double residual_scale = 1;    // multiplies the outputs of attention and MLP
   double logit_scale = 1;
-  /// How many numbers each layer gets for each token besides the residual, made from the token's id and embedding. They
-  /// gate the layer's last contribution to the residual (DecoderOps::AddLayerInput). 0: none.
+  /// How many numbers each layer gets for each token besides the residual, made from the token's id and embedding.
+  /// These numbers gate the layer's last contribution to the residual (DecoderOps::AddLayerInput). 0: none.
   int64_t layer_input_size = 0;
   double score_cap = 0;  // attention scores become cap * tanh(score / cap) before the softmax; 0: unchanged
   double logit_cap = 0;  // the same for logits, after logit_scale
@@ -171,7 +171,7 @@ struct ModelSpec {
   void SetAll(int64_t LayerSpec::*what, int64_t value) {
     for (LayerSpec& layer : layers) layer.*what = value;
   }
-  /// Returns the number of dimensions of the layer's heads that rotate. They are the first dimensions of a head;
+  /// Returns the number of dimensions of the layer's heads that rotate. The first dimensions of a head rotate;
   /// dimension i rotates with i + half of this number.
   int64_t rotated_dims(const LayerSpec& layer) const {
     if (position != Position::kRope || layer.rope < 0 || !layer.has_attention()) return 0;

@@ -23,8 +23,8 @@ struct PooledHead {
   HeadActivation activation = HeadActivation::kNone;  // activation after the inner layer
   bool norm = false;       // a LayerNorm follows the activation, with ModelSpec::norm_epsilon
   bool norm_bias = false;  // the LayerNorm has a bias
-  // Layers for every token's row (bge-m3), besides or instead of the layers for the pooled row. These layers are in
-  // separate files.
+  // The next two settings describe layers that are applied to every token's row (bge-m3), in addition to the layers for
+  // the pooled row or in place of them. The weights of these layers are in separate files.
   bool sparse =
       false;  // a row's weight is max(0, row * sparse^T + bias): how much its token counts in a search by words
   int64_t colbert = 0;  // length of a row's vector row * colbert^T + bias, for late interaction; 0: no such layer

@@ -81,8 +81,8 @@ void RequireAlike(const HfConfig& config) {
   }
 }
 
-/// Reads AutoRound's format, whose bytes are those of GPTQ or AWQ. packing_format or, in older files, backend tells
-/// which.
+/// Reads AutoRound's format. Its matrices are stored as those of GPTQ or of AWQ: packing_format or, in older files,
+/// backend says which.
 StoredQuants AutoRound(const HfConfig& config) {
   RequireText(config, "data_type", {"int"});
   RequireAlike(config);

@@ -6,20 +6,21 @@
 namespace quire {
 
 /// Sizes of layers that carry a state of fixed size from token to token, instead of keys and values; all such layers
-/// are alike. A sequence's state in one layer has so many fp32 numbers, independent of the sequence's length:
+/// are alike. The number of fp32 numbers in a sequence's state in one layer does not depend on the sequence's length:
 ///   Mixer::kShortConvolution         (taps - 1) * channels
 ///   Mixer::kGatedDelta, kStateSpace  (taps - 1) * (2 * key_heads * key_dim + value_heads * value_dim)
 ///                                    + value_heads * key_dim * value_dim
 struct Recurrence {
   int64_t taps = 0;      // tokens that convolutions see, the current token included; 0: no such layers
   int64_t channels = 0;  // channels of Mixer::kShortConvolution
-  // Heads that keep a state. Each query and key head serves an equal number of neighbouring value heads. In state
-  // spaces, groups are key heads, and the state size is key_dim.
+  // Numbers of heads that keep a state. Each query and key head serves an equal number of neighbouring value heads.
+  // State spaces call key heads groups, and key_dim the state size.
   int64_t key_heads = 0, value_heads = 0;
   int64_t key_dim = 0, value_dim = 0;
   bool taps_bias = false;  // convolutions have biases
-  // Layout of the file, for the gated delta rule. Gates may be rows of the tensor of queries, keys and values, and
-  // betas and decays may be rows of one tensor, both ordered by key head. Otherwise each is a separate tensor.
+  // Layout of the file, for the gated delta rule. gates_by_key_head: the gates are rows of the tensor of queries, keys
+  // and values, ordered by key head. betas_by_key_head: betas and decays are rows of one tensor, ordered by key head.
+  // false: each is a separate tensor.
   bool gates_by_key_head = false, betas_by_key_head = false;
   bool values_tiled = false;   // the first value heads of all key heads come first, then their second ones
   bool rates_negated = false;  // the file has negated rates, not logarithms of rates

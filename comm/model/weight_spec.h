@@ -34,7 +34,7 @@ enum class Role : uint8_t {
   kSparseBias,
   kColbert,
   kColbertBias,
-  // Weights of a prediction layer (ModelSpec::predicts), besides those of its one layer.
+  // Weights that a prediction layer (ModelSpec::predicts) has besides the usual weights of a decoder layer.
   kPredictionTokenNorm,   // norm of the tokens' embeddings
   kPredictionHiddenNorm,  // norm of the hidden states
   kPredictionIn,          // makes the layer's input from both, the embedding first
@@ -81,8 +81,8 @@ enum class Role : uint8_t {
   kConvIn,
   kConvTaps,
   kConvOut,
-  // Weights of a layer whose heads keep a state; each rule uses some of them. The names are those of the gated delta
-  // rule. In state-space models, queries are C, keys are B, values are x, and decays are time steps.
+  // Weights of a layer whose heads keep a state; each kind of layer has some of them. The names are the gated delta
+  // rule's names. In state-space models, queries are C, keys are B, values are x, and decays are time steps.
   // GatedDeltaParams::rate and StateSpaceParams::rate are the exponentials of the rates here.
   kStateQuery,
   kStateKey,
@@ -168,8 +168,8 @@ constexpr bool HasRole(const LayerSpec& layer, Role role) {
   return layer.mixture ? !IsOfDenseMlp(role) : !IsOfMixture(role);
 }
 
-/// The meaning of a weight's dimension. Its extent follows from the model; a rank's part of it follows from the rank's
-/// shard (worker/model/weight_slice.h).
+/// The meaning of a weight's dimension. The dimension's length follows from the model, and a rank's part of the
+/// dimension follows from the rank's shard (worker/model/weight_slice.h).
 enum class Axis : uint8_t {
   kOne,           // the second dimension of a vector
   kHidden,        // the hidden size, whole on every rank

@@ -18,8 +18,8 @@ constexpr const char* kHex = "[0-9A-Fa-f]";
 const std::pair<CodePoint, char> kShortEscapes[] = {{'"', '"'},  {'\\', '\\'}, {'/', '/'},  {'\b', 'b'},
                                                     {'\f', 'f'}, {'\n', 'n'},  {'\r', 'r'}, {'\t', 't'}};
 
-/// Returns a rule for any JSON escape of one character, after the backslash. Both halves of a surrogate pair come
-/// together.
+/// Returns a rule for any JSON escape of one character, after the backslash. The escape of a code point beyond U+FFFF
+/// is a whole surrogate pair.
 std::string AnyEscape(RuleText& rules) {
   const std::string hex2 = fmt::format("{0} {0}", kHex), hex3 = fmt::format("{0} {0} {0}", kHex);
   return rules.Add(

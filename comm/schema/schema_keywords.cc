@@ -114,7 +114,8 @@ class KeywordReader {
       if (at != nullptr && !IsNumber(*at)) return Wrong(limit, "must be a number");
       if (excluded != nullptr && !IsNumber(*excluded) && !excluded->is_boolean())
         return Wrong(beyond, "must be a number");
-      // In the oldest drafts, exclusiveMinimum is a flag of minimum, and likewise for the maximum.
+      // In the oldest drafts, exclusiveMinimum is a boolean that belongs to minimum; exclusiveMaximum belongs to
+      // maximum.
       const bool flag = excluded != nullptr && *excluded == true;
       if (at != nullptr) TakeBound(limit, {DumpExactJson(*at), upper, flag});
       if (excluded != nullptr && IsNumber(*excluded)) TakeBound(beyond, {DumpExactJson(*excluded), upper, true});

@@ -6,9 +6,9 @@
 namespace quire {
 
 std::optional<std::string_view> PatternOfFormat(std::string_view format) {
-  // Every month has days up to 28; the patterns add 29 to 31 by month, and February 29 by year. Domain labels have
-  // letters, digits and inner hyphens. Their lengths are not counted, because each count would be a state with masks of
-  // its own.
+  // In patterns for dates, every month has days up to 28; 29 to 31 are added by month, and February 29 by year. Domain
+  // labels have letters, digits and inner hyphens. The lengths of labels are not checked, because each length would be
+  // a state of the automaton with masks of its own.
   static constexpr std::pair<std::string_view, std::string_view> kFormats[] = {
       {"date", R"(^(?:[0-9]{4}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|)"
                R"((?:0[13578]|1[02])-31)|(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|)"

@@ -30,12 +30,12 @@ class ValueRules {
   /// Returns rules for the values that a plain schema accepts, except strings. Ignores schema.values.
   std::vector<std::string> OtherThanTexts(const PlainSchema& schema);
 
-  /// Returns those of schema.values that the schema accepts.
+  /// Returns the elements of schema.values that the schema accepts.
   std::vector<OrderedJson> ValuesOf(const PlainSchema& schema) const;
   /// Returns the constraints of members that `properties` does not name: sets of names, each with the schema of its
   /// members.
   std::vector<std::pair<TextAutomaton, OrderedJson>> OtherNames(const PlainSchema& schema) const;
-  /// Returns the schemas of all named members: first those of `properties`, then the other required ones.
+  /// Returns the schemas of all named members: first the members in `properties`, then the other required members.
   PlainSchema::Named NamedMembers(const PlainSchema& schema) const;
   /// Returns the body of a rule for exactly this value.
   std::string Constant(const OrderedJson& value);

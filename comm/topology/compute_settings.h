@@ -72,7 +72,7 @@ struct ComputeSettings {
   Quantization quantization = Quantization::kNone;               // GPUs: 16-bit dtypes only; CPU: not kFp8
   ActivationType activations = ActivationType::kInt16;           // CPU only; kAuto: int8 or int16, by the bits of
                                                                  // weights
-  AttentionBackend attention_backend = AttentionBackend::kAuto;  // GPUs only, but for kAuto
+  AttentionBackend attention_backend = AttentionBackend::kAuto;  // on the CPU, only kAuto is allowed
   bool expert_parallel = false;                                  // ranks have whole experts, not columns of each
   bool operator==(const ComputeSettings&) const = default;
 };

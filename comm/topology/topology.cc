@@ -47,7 +47,7 @@ std::string ShiftedEndpoint(const std::string& endpoint, int by) {
 }
 
 void ShiftKvEvents(Topology::KvEvents& events, int by) {
-  events.bind = events.binds();  // also where the shifted endpoint is no longer the default
+  events.bind = events.binds();  // keeps the decision for the original endpoint
   events.endpoint = ShiftedEndpoint(events.endpoint, by);
   events.replay_endpoint = ShiftedEndpoint(events.replay_endpoint, by);
 }
@@ -143,7 +143,7 @@ Topology ReplicaTopology(const Topology& topology, int replica) {
   if (topology.parallel.replicas == 1) return one;
   one.parallel.replica = replica;
   for (int& port : one.transport.ports) port += 2 * replica;
-  // Each replica has an mpirun of its own, which gives its ports to its own processes.
+  // Each replica has an mpirun of its own, so each replica needs its own part of the ports.
   one.transport.mpi_ports = PortsOfGroups(one.transport.mpi_ports, replica, 1, topology.parallel.replicas);
   if (!one.journal.empty()) one.journal += fmt::format("/replica-{}", replica);
   ShiftKvEvents(one.kv_events, replica);

@@ -102,7 +102,7 @@ struct ModelSettings {
     int tensor = 1;              // ranks of a stage
     int pipeline = 1;            // stages
     int replicas = 1;            // groups of tensor * pipeline ranks, each with the whole model
-    int prefill_replicas = 0;    // the first so many replicas compute prompts only; the others decode
+    int prefill_replicas = 0;    // number of replicas, from the first on, that only compute prompts; the others decode
     int replica = 0;             // in a ReplicaTopology: index of the replica
     std::vector<double> shares;  // weight of each rank of a stage; empty: equal ("auto")
     std::vector<int> stages;     // layers of each stage, first stage first; empty: even by work ("auto")
@@ -144,7 +144,7 @@ struct ModelSettings {
     int max_running = 256;          // sequences that may run at the same time
     int max_waiting = 1024;         // sequences that wait; requests beyond are refused
     int max_step_tokens = 0;        // 0: 512 on the CPU, 2048 on GPUs
-    bool auto_step_tokens = false;  // compute fewer when the target below (0: 100 ms) has no time for all
+    bool auto_step_tokens = false;  // compute fewer tokens in a step to keep target_inter_token_ms (0: 100 ms)
     int target_inter_token_ms = 0;  // target time between two tokens of a stream; 0: none
     int max_model_len = 0;          // 0: the model's trained length
     PreemptionMode preemption = PreemptionMode::kAuto;
@@ -157,8 +157,8 @@ struct ModelSettings {
     SpeculationMethod method = SpeculationMethod::kAuto;
     std::string draft_model;        // kDraftModel: its files, or ORG/NAME until they are found
     int num_tokens = 8;             // drafts of one sequence in a step, at most
-    int lookup_min = 2;             // tokens that the place of a guess has in common with the end, at least
-    int lookup_max = 8;             // further common tokens make no better place
+    int lookup_min = 2;             // fewest tokens before a guess's source that equal the sequence's last tokens
+    int lookup_max = 8;             // most equal tokens that count when sources are compared
     int disable_by_batch_size = 8;  // steps of more sequences get no drafts
     bool operator==(const Speculation&) const = default;
   } speculation;
@@ -169,11 +169,11 @@ struct ModelSettings {
 };
 
 /// All settings of a deployment, from a YAML file (deploy/topologies/) or from flags. Immutable once validated. The
-/// initialisers are the documented defaults. The inherited ModelSettings are those of the only model, or of the first
-/// one.
+/// initialisers are the documented defaults. The inherited ModelSettings are the settings of the only model, or of the
+/// first model of the list.
 struct Topology : ModelSettings {
   std::vector<ModelSettings> models;  // every model, in the order of the list; empty: one model without a list
-  int64_t models_memory_bytes = 0;    // memory of all running workers; 0: a share of what is free
+  int64_t models_memory_bytes = 0;    // bytes that all running workers may use; 0: a share of the free memory
 
   struct Listener {
     std::string listen;
@@ -200,7 +200,7 @@ struct Topology : ModelSettings {
     int write_bytes_per_second = 1024;                 // slowest rate of reading, on average after write_seconds
     int connections = 16384;                           // most open connections; fewer if descriptors are fewer
     int connections_per_address = 1024;                // most open connections from one address; loopback is exempt
-    int64_t memory_bytes = 512 << 20;                  // most of all requests, body to answer; at least kLeastMemory
+    int64_t memory_bytes = 512 << 20;                  // bytes for all requests, body to answer; at least kLeastMemory
     int64_t memory_bytes_per_client = 0;               // memory of one API key's requests; 0: half of memory_bytes
     int queue_seconds = 60;                            // time until the first token of a request is computed
     int request_seconds = 600;                         // time from arrival to the last token
@@ -222,7 +222,7 @@ struct Topology : ModelSettings {
 
   struct Logs {
     LogLevel level = LogLevel::kInfo;     // least serious level in the program's own log
-    LogFormat format = LogFormat::kText;  // form of its lines, and of the workers'
+    LogFormat format = LogFormat::kText;  // format of the lines in this log and in the workers' logs
     AccessLog access = AccessLog::kOff;
     std::string access_file;  // empty: standard error
     std::string audit_file;   // log of operators' actions; empty: standard error
@@ -246,13 +246,13 @@ struct Topology : ModelSettings {
   /// Events of the prefix cache for external routers, published over ZeroMQ in vLLM's form (coordinator/cache_events).
   struct KvEvents {
     bool enabled = false;
-    std::string endpoint = "tcp://127.0.0.1:5557";  // replica 0's; the others have the ports after it
-    std::optional<bool> bind;     // listen at the endpoint, or connect to it; absent: listen at *, IPC and the default
-    std::string replay_endpoint;  // where missed batches can be asked for; empty: nowhere
-    int buffer_steps = 10'000;    // batches that are kept for that, at most
-    int hwm = 10'000;             // batches that wait for a slow subscriber, at most
-    int max_queue_size = 10'000;  // batches that wait to be published, at most
-    std::string topic;            // the beginning of each message
+    std::string endpoint = "tcp://127.0.0.1:5557";  // endpoint of replica 0; replica N uses the port plus N
+    std::optional<bool> bind;     // true: listen; false: connect; absent: listen at *, IPC and the default endpoint
+    std::string replay_endpoint;  // endpoint where subscribers request missed batches; empty: no replay
+    int buffer_steps = 10'000;    // most batches that are kept for replay
+    int hwm = 10'000;             // most batches that wait for a slow subscriber
+    int max_queue_size = 10'000;  // most batches that wait to be published
+    std::string topic;            // prefix of each message
     bool allow_unauthenticated = false;  // listen beyond loopback: the events show the tokens of prompts
 
     bool binds() const;
@@ -291,7 +291,7 @@ struct Topology : ModelSettings {
   bool operator==(const Topology&) const = default;
 };
 
-/// A setting from outside the topology file, for example from a flag. It replaces the file's value.
+/// A setting from outside the topology file, for example from a flag. The setting replaces the file's value.
 struct SettingOverride {
   std::string key;       // key path in a file: "cache.block_size"
   YamlNode value;        // the value as a topology file would state it

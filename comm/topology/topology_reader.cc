@@ -317,7 +317,8 @@ void ReadModelSettings(Section& section, const std::string& file, ModelSettings&
   section.KeepAlive("keep_alive", t.life.keep_alive);
 }
 
-/// Reads the list of models. Each model starts with the document's settings, and replaces those that it names.
+/// Reads the list of models. Each model starts with the document's settings, and replaces the settings that its entry
+/// names.
 void ReadModels(const YamlNode& list, const std::string& file, Topology& t) {
   if (list.kind != YamlNode::Kind::kSequence || list.items.empty())
     Fail("{}: models must be a list with a model or more", PlaceOf(list, file));

@@ -49,7 +49,7 @@ std::string UserId(zmq::message_t& part) {
 
 struct Channel::Socket {
   std::shared_ptr<CurveServer> curve;  // owns the socket's context, so it is destroyed after the socket
-  std::unique_ptr<PortGate> gate;      // forwards the socket's last bytes: destroyed after it; null without keys or TCP
+  std::unique_ptr<PortGate> gate;      // forwards the last bytes: destroyed after the socket; null without keys or TCP
   zmq::socket_t socket;
   bool router;
 };

@@ -26,7 +26,7 @@ class Channel {
   /// knows can connect, and all traffic is encrypted. The channel keeps `curve` alive.
   static Channel Bind(const std::string& endpoint, std::shared_ptr<CurveServer> curve = nullptr);
   /// Connects to the endpoint. The other side sees `identity` as `peer`. With `keys`, traffic is encrypted, and the
-  /// server must have the key `worker_key`; if that is empty, the coordinator's key in `keys`.
+  /// server must have the key `worker_key` or, if `worker_key` is empty, the coordinator's key in `keys`.
   static Channel Connect(const std::string& endpoint, const std::string& identity, const WorkerKeys* keys = nullptr,
                          const std::string& worker_key = "");
 

@@ -587,7 +587,7 @@ void CheckPorts(const std::vector<int32_t>& ports) {
     Fail("frame: ports {}", fmt::join(ports, " to "));
 }
 
-/// Reads runs of blocks, each as its first block and its count. They must be in order and must not overlap.
+/// Reads runs of blocks, each as its first block and its count. The runs must be in order and must not overlap.
 std::vector<BlockId> BlockRunsOf(const fb::Vector<BlockId>* vector) {
   std::vector<BlockId> runs = Numbers<BlockId>(vector);
   int64_t end = 1;  // the null block is never freed
@@ -803,7 +803,7 @@ Message Decode(const Frame& frame) {
 
 namespace {
 
-/// The head of the body of a chunk. The chunk's data follow it.
+/// The first bytes of a chunk's body. The chunk's data follow.
 struct ChunkHead {
   uint64_t ticket;
   uint32_t num_blocks, block;

@@ -16,7 +16,7 @@
 
 namespace quire {
 
-/// Version of the wire format. Both sides must have the same one (comm/PROTOCOL.md).
+/// Version of the wire format. Both sides must have the same version (comm/PROTOCOL.md).
 inline constexpr uint16_t kProtocolVersion = 24;
 /// Version of the program. The handshake compares it.
 extern const char* const kBuildVersion;
@@ -84,8 +84,8 @@ struct DraftModelSettings {
   std::string path, fingerprint;
   int32_t num_tokens = 0;     // tokens of one guess, at most; 0: there is no draft model
   int32_t max_sequences = 0;  // sequences for which one step orders guesses, at most
-  int32_t max_model_len = 0;  // tokens of the longest sequence that it reads
-  bool predicts = false;      // it is the prediction layer of the files at `path`
+  int32_t max_model_len = 0;  // tokens of the longest sequence that the draft model reads
+  bool predicts = false;      // the draft model is the prediction layer of the files at `path`
 
   bool operator==(const DraftModelSettings&) const = default;
 };
@@ -102,7 +102,7 @@ struct AssignMessage {
   std::vector<int32_t> devices;            // device of each rank; empty: the i-th rank of a host uses device i
   std::vector<std::string> adapters = {};  // directories of LoRA adapters
   DraftModelSettings draft = {};
-  int32_t draft_rows = 0;  // most rows of a step's sequences with drafts, which models with states keep
+  int32_t draft_rows = 0;  // for models with states: most rows of the sequences with drafts in one step
 
   GroupCut cut() const { return {shares, stage_layers}; }
 };
@@ -123,7 +123,7 @@ struct StartMessage {
 };
 struct ReadyMessage {
   int32_t num_blocks = 0, num_host_blocks = 0;
-  int64_t swap_nanos_per_block = 0;  // measured; 0 without host blocks
+  int64_t swap_nanos_per_block = 0;  // measured time to swap a block; 0 without host blocks
   int32_t state_blocks = 0;
 };
 struct FailureMessage {
@@ -172,8 +172,9 @@ struct GiveBlocksMessage {
 
   GroupCut cut() const { return {shares, stage_layers}; }
 };
-/// From the coordinator to a rank: these blocks hold nothing, so give their memory to the system until they are written
-/// again. Each run has two numbers: its first block, and how many blocks it has.
+/// From the coordinator to a rank: these blocks hold nothing, so the rank gives their memory back to the system.
+/// Writing to a block takes memory for it again. Each run has two numbers: its first block, and the number of its
+/// blocks.
 struct FreeBlocksMessage {
   std::vector<BlockId> device_runs, host_runs;
 };
@@ -182,8 +183,8 @@ struct FreeBlocksMessage {
 struct StopBlocksMessage {
   uint64_t ticket = 0;
 };
-/// From either end of a transfer to the coordinator: it is ready to receive at `endpoint`, has finished, or has failed.
-/// After kDone and kFailed the rank no longer uses the blocks.
+/// From either end of a transfer to the coordinator: this end is ready to receive at `endpoint`, has finished, or has
+/// failed. After kDone and kFailed the rank no longer uses the blocks.
 struct BlocksReport {
   enum State : uint8_t { kReady = 1, kDone, kFailed };
   uint64_t ticket = 0;
@@ -205,8 +206,9 @@ struct GrammarReady {
   uint64_t bytes = 0;  // memory that the compiled grammar takes
 };
 
-/// To a rank. With a path: read the LoRA adapter in this directory and keep it under this number, because sequences
-/// with it will follow. Without a path: no further sequence needs the adapter of this ticket, and the rank drops it.
+/// To a rank. With a path: read the LoRA adapter in this directory and keep it under `number`, because sequences with
+/// this adapter will follow. Without a path: no further sequence needs the adapter of this ticket, and the rank drops
+/// it.
 struct AdapterMessage {
   uint64_t ticket = 0;
   int32_t number = 0;  // above kMostListedAdapters

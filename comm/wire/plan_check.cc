@@ -106,7 +106,8 @@ void CheckMoves(const StepPlan& plan, const PlanLimits& limits) {
   }
 }
 
-/// Checks the orders to the draft model. They must name decodes and drafts of the plan, each at most once and in order.
+/// Checks the orders to the draft model. The orders must name decodes and drafts of the plan, each at most once and in
+/// order.
 void CheckGuesses(const StepPlan& plan, const PlanLimits& limits) {
   auto decode = plan.decodes.begin();
   auto draft = plan.drafts.begin();

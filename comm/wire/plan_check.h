@@ -12,10 +12,10 @@ struct PlanLimits {
   int32_t num_blocks = 0, num_host_blocks = 0;  // both include the null block
   int32_t block_size = 0, max_running = 0, max_step_tokens = 0, max_model_len = 0, vocab_size = 0;
   int32_t state_blocks = 0;                  // blocks of one sequence's state; 0: the model has no states
-  int32_t num_adapters = 0;                  // that Assign lists
+  int32_t num_adapters = 0;                  // number of the adapters that Assign lists
   std::vector<int32_t> later_adapters = {};  // numbers of the adapters that were loaded while serving
   int32_t max_guess = 0;                     // tokens of one guess of the draft model; 0: there is no draft model
-  int32_t max_draft_rows = 0;                // rows of the sequences with drafts, where the model has states
+  int32_t max_draft_rows = 0;                // for models with states: most rows of the sequences with drafts
   int32_t pass_stages = 0;                   // stages of a pass in slices (Slice); 0: the model is no encoder
 };
 

@@ -28,8 +28,8 @@ enum class Pooling : uint8_t {
   kColbert  // a vector of every token (PooledHead::colbert), one after another
 };
 
-/// True when the answer needs more rows than the last. A prompt pooled in this way is computed from position 0 on,
-/// leaving its slot, and always as a chunk.
+/// True when the answer needs more rows than the last one. Such a prompt is always computed as chunks, from position 0
+/// on and without leaving its slot.
 inline bool PoolsFromTheFirst(Pooling pooling) { return pooling >= Pooling::kMean; }
 /// True when every token of the prompt has numbers in the answer.
 inline bool PoolsEachToken(Pooling pooling) { return pooling >= Pooling::kAll; }
@@ -39,7 +39,7 @@ struct ThoughtLimit {
   int32_t tokens = -1;         // most tokens of the section; -1: no limit, and the other members are unused
   bool begun = false;          // the prompt ends inside the section
   std::vector<TokenId> open;   // tokens that open the section when the prompt does not
-  std::vector<TokenId> close;  // tokens that close it; the model's own first token of these closes it, too
+  std::vector<TokenId> close;  // closing tokens; the section also ends when the model itself draws the first of them
 
   bool operator==(const ThoughtLimit&) const = default;
 };
@@ -87,8 +87,8 @@ struct AddedSequence {
   std::vector<BlockId> blocks;
   SamplingSpec sampling;
   int32_t num_scored = 0;      // leading rows of the prompt that were scored before; see RowsToScore
-  std::vector<BlockId> state;  // blocks of its state after num_computed tokens; see StateTable
-  int32_t adapter = 0;         // number of its LoRA adapter; 0: none. See kMostListedAdapters
+  std::vector<BlockId> state;  // blocks of the sequence's state after num_computed tokens; see StateTable
+  int32_t adapter = 0;         // number of the sequence's LoRA adapter; 0: none. See kMostListedAdapters
 
   bool operator==(const AddedSequence&) const = default;
 };
@@ -163,7 +163,8 @@ struct Slice {
   bool operator==(const Slice&) const = default;
 };
 
-/// Returns the most rows of texts in slices for which workers keep activations. A rank sets aside memory for them.
+/// Returns the most rows for which workers keep activations between slices. A rank sets aside memory for these
+/// activations.
 inline constexpr int64_t MostKeptRows(int64_t max_model_len) { return 4 * max_model_len; }
 
 /// Computes the last known token of a sequence, as a decode does, and then `tokens`, a guess of the tokens after it. A
@@ -176,8 +177,8 @@ struct Draft {
   bool operator==(const Draft&) const = default;
 };
 
-/// Asks rank 0's draft model which tokens will follow the slot's sequence after this step. It answers with at most
-/// `count` tokens in StepResult::guesses (PROTOCOL.md, Guesses of a draft model).
+/// Asks rank 0's draft model which tokens will follow the slot's sequence after this step. The answer, at most `count`
+/// tokens, is in StepResult::guesses (PROTOCOL.md, Guesses of a draft model).
 struct GuessOrder {
   SlotId slot;
   int32_t count;
@@ -259,7 +260,7 @@ inline int StepPlan::num_tokens() const {
 struct SampledToken {
   SlotId slot = 0;
   TokenId token = 0;
-  float logprob = 0;                           // natural log, when asked for; or a mark, see below
+  float logprob = 0;                           // natural log, if requested; not finite: a mark (see marked())
   std::vector<std::pair<TokenId, float>> top;  // requested alternatives, likeliest first
   std::vector<float> pooled = {};              // the pooled prompt, with the first token only: [hidden], or more
 

@@ -43,8 +43,8 @@ void DecodeQ6K(const std::byte* in, float* out) {
   }
 }
 
-/// Returns the two low bits of number i (q2_k, q3_k). Each half of 128 numbers occupies 32 bytes, two bits per quarter.
-/// Each 16 numbers have a scale, and in q2_k a minimum.
+/// Returns the two low bits of number i (q2_k, q3_k). Each half of 128 numbers occupies 32 bytes, and each quarter of a
+/// half takes two bits of every byte. Every 16 numbers share a scale and, in q2_k, a minimum.
 int TwoBitsOf(const std::byte* bits, int i) { return At(bits + i / 128 * 32 + i % 32) >> (i % 128 / 32 * 2) & 3; }
 
 void DecodeQ2K(const std::byte* in, float* out) {

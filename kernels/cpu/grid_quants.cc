@@ -208,7 +208,8 @@ void PutNibbles(const int (&numbers)[kQuantBlock], std::byte* out) {
     out[i] = static_cast<std::byte>(numbers[i] | numbers[i + kQuantBlock / 2] << 4);
 }
 
-/// Writes a block of iq1_s as q4_1. Its numbers are -1, 0 or 1, plus a delta that all share, times the scale.
+/// Writes a block of iq1_s as q4_1. A number of the block is (x + delta) times the scale, where x is -1, 0 or 1, and
+/// all numbers share the delta.
 void PutWithMinimum(const float* numbers, float scale, std::byte* out) {
   int q[kQuantBlock];
   float delta = 0;

@@ -91,7 +91,7 @@ std::vector<Ranked> Head(std::span<const float> logits, const Weights& weights, 
 /// Finds the last token of the shortest prefix, in the order of falling logits, whose amounts sum up to `enough`;
 /// returns the last token of all if no prefix has enough. `amount` returns a token's contribution. `ranked` is sorted
 /// by id. Buckets of equal ranges of logits narrow the search to the tokens around the end of the prefix, and only
-/// these are sorted. So a draw takes time proportional to the row's length, whatever the request's settings.
+/// these tokens are sorted. So a draw takes time proportional to the row's length, whatever the request's settings.
 template <class Amount>
 Ranked LastOfHead(std::span<const Ranked> ranked, double enough, Amount amount) {
   constexpr size_t kBuckets = 1024, kFew = 64;

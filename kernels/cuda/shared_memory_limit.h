@@ -6,8 +6,9 @@
 
 namespace quire::kernels {
 
-/// The shared memory that the driver allows one kernel's thread blocks to use, for each device. It is only ever raised:
-/// a lower limit would break a launch that another thread is about to make, and telling the driver takes its lock.
+/// The shared memory that the driver allows one kernel's thread blocks to use, for each device. The limit is never
+/// lowered, because a lower limit would break a launch that another thread is about to make. The driver is told a new
+/// limit only when a kernel needs more, because telling the driver takes the driver's lock.
 class SharedMemoryLimit {
  public:
   /// Returns once thread blocks on the device may use `bytes` bytes. If they may not yet, calls raise(), which tells

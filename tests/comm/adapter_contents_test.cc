@@ -106,7 +106,7 @@ std::string ErrorOfGguf(const std::string& from, const std::string& to, const st
   return ErrorThrownBy([&] { AdapterFiles::Open(folder.path() + "/adapter.gguf", base); });
 }
 
-TEST(GgufAdapterFilesTest, Open_RefusesOtherKindsAndTensors_ByTheirNames) {
+TEST(GgufAdapterFilesTest, Open_RefusesUnsupportedAdapters_AndNamesTheKeyOrTensor) {
   EXPECT_EQ(ErrorOfGguf("lora", "lora"), "");
   EXPECT_THAT(ErrorOfGguf("adapter.type", "adapter.tipe"), HasSubstr("adapter.type"));
   EXPECT_THAT(ErrorOfGguf("adapter.lora.alpha", "adapter.lora.alpho"), HasSubstr("adapter.lora.alpha"));

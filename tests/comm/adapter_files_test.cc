@@ -70,7 +70,7 @@ TEST_F(AdapterFilesTest, OpenWithABound_KeepsTheBytesRead_WhenTheFileIsCutLater)
   EXPECT_TRUE(std::ranges::equal(copied.matrices().back().b.data, before));
 }
 
-TEST_F(AdapterFilesTest, Open_RefusesFilesOfHoles_BeforeReadingThem) {
+TEST_F(AdapterFilesTest, Open_RefusesSparseFiles_BeforeReadingThem) {
   constexpr std::uintmax_t kTebibyte = std::uintmax_t{1} << 40;
   const std::string path = adapter_.Write("adapter_model.safetensors"), folder = path + "/adapter_model.safetensors";
   const std::string gguf = path + "/adapter.gguf";
@@ -144,7 +144,7 @@ TEST_F(AdapterFilesTest, Open_RefusesUnsupportedSettings_ThatWouldChangeTheResul
   for (const auto& [key, value] : taken) EXPECT_EQ(ErrorWith(key, value), "") << key << value;
 }
 
-TEST_F(AdapterFilesTest, Open_RefusesScales_Beyond32BitNumbers) {
+TEST_F(AdapterFilesTest, Open_RefusesScales_WhenTheyExceed32BitFloats) {
   for (const double alpha : {1e300, -1e300, 1e40})
     EXPECT_THAT(ErrorWith("lora_alpha", alpha),
                 AllOf(HasSubstr(".lora_A.weight: its factor"), HasSubstr("beyond 32-bit numbers")))

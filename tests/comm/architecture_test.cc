@@ -152,7 +152,7 @@ TEST(ArchitectureTest, RotatedDims_FollowRotaryDimOrPartialRotaryFactor_InMiniMa
   EXPECT_EQ(rotated_of({{"rotary_dim", 4}, {"rope_parameters", {{"partial_rotary_factor", 0.5}}}}), 8);
 }
 
-TEST(ArchitectureTest, LayersOfExaone4_RotateOnlyWithinTheirWindow_UnlessNoneHasAWindow) {
+TEST(ArchitectureTest, LayersOfExaone4_Rotate_OnlyWhenTheyHaveAWindow_UnlessNoLayerHasOne) {
   const auto ropes_of = [](const Json& changes) {
     std::vector<int64_t> ropes;
     for (const LayerSpec& layer : Read("exaone4", changes).layers) ropes.push_back(layer.rope);
@@ -167,7 +167,7 @@ TEST(ArchitectureTest, LayersOfExaone4_RotateOnlyWithinTheirWindow_UnlessNoneHas
   EXPECT_EQ(Read("exaone4", {{"sliding_window", nullptr}}).window(), 0);
 }
 
-TEST(ArchitectureTest, LayersOfLfm3_AreChosenByTheirNumber_UnlessTheFileListsThem) {
+TEST(ArchitectureTest, KindOfEachLfm3Layer_FollowsTheLayersNumber_UnlessTheFileListsKinds) {
   const auto kinds_of = [](const Json& changes) {
     std::string kinds;
     for (const LayerSpec& layer : Read("lfm3", changes).layers)
@@ -600,7 +600,8 @@ std::string OpenError(const std::string& model, const Json& changes) {
   return ErrorThrownBy([&] { ModelFiles::Open(to); });
 }
 
-/// Reads a minimal configuration of a family with LayerNorm. Each size is given under the names of all families.
+/// Reads a minimal configuration of a family with LayerNorm. Families name sizes differently, so each size is set under
+/// every name.
 ModelSpec ReadLayerNorm(const std::string& family, const Json& changes = Json::object()) {
   Json config = {{"model_type", family}, {"vocab_size", 100}, {"intermediate_size", 96}, {"ffn_dim", 96}};
   for (const char* key : {"hidden_size", "d_model", "n_embd"}) config[key] = 64;
@@ -777,7 +778,7 @@ ModelSpec Gemma4OfGguf(const std::map<std::string, GgufValue>& changes, std::vec
   return SpecFromGguf(gguf);
 }
 
-TEST(ArchitectureTest, Gemma4FromGguf_HasTheDifferencesBetweenLayers) {
+TEST(ArchitectureTest, Gemma4FromGguf_ReadsTheSettingsOfEachLayer_WhenLayersDiffer) {
   const std::vector<float> quarter = {1, 1, 1e30f, 1e30f, 1e30f, 1e30f, 1e30f, 1e30f};
   const ModelSpec spec = Gemma4OfGguf({}, quarter);
   EXPECT_EQ(WindowsOf(spec), (std::vector<int64_t>{24, 0, 24, 0}));

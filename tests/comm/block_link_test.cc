@@ -191,7 +191,7 @@ TEST_F(BlockLinkTest, StoppedTransfer_EndsOnBothSides) {
 class BlockExchangeTest : public testing::TestWithParam<bool> {
  protected:
   static constexpr size_t kGivers = 2, kTakers = 3, kBlocks = 3;
-  static constexpr int64_t kPart = (300 << 10) + 7;  // bytes from each giver to each taker: two chunks
+  static constexpr int64_t kPart = (300 << 10) + 7;  // bytes from each sending to each receiving rank: two chunks
 
   BlockExchangeTest() {
     if (::sodium_init() < 0) ADD_FAILURE();

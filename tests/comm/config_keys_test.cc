@@ -58,7 +58,8 @@ TEST(ConfigKeysTest, EveryFamily_IsInTheTableOfKeys) {
   const Json table = Golden("config_keys.json");
   std::set<std::string> walked;
   for (const auto& [family, entry] : table.items()) walked.insert(family);
-  // HF has no class that reads the keys of these families' published files. tests/comm/architecture_test.cc has them.
+  // HF has no class that reads the keys of the published files of these families. tests/comm/architecture_test.cc tests
+  // the families.
   const std::set<std::string> published = {"nomic_bert", "new", "gte", "jina-bert-v2"};
   for (const std::string& family : Families()) {
     if (published.contains(family)) continue;

@@ -116,7 +116,7 @@ TEST_F(CurveTest, Frames_CarryTheRankOfTheKey_WhateverIdentityAWorkerClaims) {
 
 TEST_F(CurveTest, Frames_AreNotDelivered_FromUnknownKeys) {
   Channel server = Listen();
-  EXPECT_EQ(curve_->num_refused(), 0u);  // the connection of the canary check does not count
+  EXPECT_EQ(curve_->num_refused(), 0u);  // the server's own test connection does not count
   Channel plain = Channel::Connect(server.bound_endpoint(), "e1.r0");
   const WorkerKeys stranger{MakeCurveKeyPair(), LoadWorkerKeys(keys_, 0).coordinator};
   Channel unknown = Channel::Connect(server.bound_endpoint(), "e1.r1", &stranger);
@@ -154,8 +154,9 @@ TEST_F(CurveTest, UnixSockets_AreEncrypted) {
   EXPECT_TRUE(Receive(server, 5000));
 }
 
-TEST_F(CurveTest, CanaryCheck_Throws_WhenStrangersAreAccepted) {
-  // This socket's context has no ZAP handler, so the socket accepts every key. The canary check must notice this.
+TEST_F(CurveTest, CheckThatStrangersAreRefused_Throws_WhenTheSocketAcceptsUnknownKeys) {
+  // This socket's context has no ZAP handler, so the socket accepts every key. CheckThatStrangersAreRefused must notice
+  // this.
   curve_ = std::make_shared<CurveServer>(LoadCoordinatorKeys(keys_, 2));
   Channel open = Channel::Bind("tcp://127.0.0.1:0");
   EXPECT_THROW(curve_->CheckThatStrangersAreRefused(open.bound_endpoint()), Error);

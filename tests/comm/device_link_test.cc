@@ -184,7 +184,7 @@ TEST_F(DeviceLinkTest, StoppedReceiver_ClosesTheLink_BeforeItReportsTheEnd) {
   ExpectThatOneGoesWell(2);
 }
 
-/// Sends announcements with impossible numbers or sizes. Each fails its transfer.
+/// Sends announcements with impossible numbers or sizes. Each announcement must make its transfer fail.
 TEST_F(DeviceLinkTest, WrongAnnouncements_FailTheirTransfers) {
   Channel channel = Channel::Connect(endpoint_, "b");
   Bytes to(kBlock);

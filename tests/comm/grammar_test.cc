@@ -168,7 +168,8 @@ int LettersFollowedUntilOverworked(const GrammarSource& source, size_t most) {
 }
 
 TEST(GrammarTest, Follow_TakesBoundedTime_ForAWholeSequence) {
-  // Each letter completes every rule, and each completion visits all predictions made at the beginning.
+  // In this grammar each letter completes every rule, and each completion visits all predictions that the parser made
+  // at the beginning.
   std::string rules = "root ::= x0", more;
   for (int i = 0; i < 30; ++i) {
     const std::string x = "x" + std::to_string(i), y = "y" + std::to_string(i);

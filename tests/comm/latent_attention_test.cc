@@ -69,7 +69,7 @@ TEST(LatentAttentionTest, KvCache_HoldsTheLatentAndOneHeadWithRope) {
   EXPECT_EQ(spec.mixture.score, RouterScore::kSoftmax);
 }
 
-// DeepSeek's own code multiplies the scale of the softmax by the square of 0.1 * mscale_all_dim * ln(factor) + 1. It
+// DeepSeek's own code multiplies the scale of the softmax by the square of 0.1 * mscale_all_dim * ln(factor) + 1, and
 // leaves cosines and sines unscaled.
 TEST(LatentAttentionTest, AttentionScale_IncludesTheFactorOfYarn) {
   const double yarn = 0.1 * 0.707 * std::log(40.0) + 1;

@@ -96,7 +96,7 @@ TEST(MessagesTest, BlockMessages_SurviveARoundTrip) {
   EXPECT_EQ(std::get<StopBlocksMessage>(Decode(Encode(StopBlocksMessage{9}, 1, 0))).ticket, 9u);
 }
 
-TEST(MessagesTest, BlockMessages_AreRefused_OutOfBounds) {
+TEST(MessagesTest, BlockMessages_AreRefused_WhenValuesAreOutOfBounds) {
   const TakeBlocksMessage take{7, "", {46000, 46049}, {}, {1}, {}, {3}};
   const GiveBlocksMessage give{7, 3, {"ipc:///x"}, {}, {1}, {}, {}, {}};
   const auto refuses = [](auto message, auto change) {
@@ -171,7 +171,7 @@ TEST(MessagesTest, PromptScores_SurviveARoundTrip_AndAreRefusedWhenInconsistent)
   refuses([](PromptScores& scores) { scores.num_top = 1; });
 }
 
-TEST(MessagesTest, GrammarMessages_SurviveARoundTrip_AndAreRefusedOutOfBounds) {
+TEST(MessagesTest, GrammarMessages_SurviveARoundTrip_AndAreRefusedWhenOutOfBounds) {
   const Vocabulary vocabulary{{"", "a", std::string("\0b", 2), std::string(kMaxTokenBytes, 'x')}, {0, 7}};
   EXPECT_EQ(std::get<Vocabulary>(Decode(Encode(vocabulary, 1, 0))), vocabulary);
   const GrammarMessage order{5, {GrammarSource::kEbnf, std::string("root ::= \0", 10)}};
@@ -313,7 +313,7 @@ TEST(MessagesTest, PlanOf256Decodes_TakesLessThanOneKilobyte) {
   EXPECT_LT(EncodePlan(plan).body.size() + sizeof(FrameHeader), 1024u);
 }
 
-TEST(MessagesTest, StepPlan_IsRefused_OutOfBounds) {
+TEST(MessagesTest, StepPlan_IsRefused_WhenAValueIsOutOfBounds) {
   const auto broken = [](auto change) {
     StepPlan plan = FullPlan();
     change(plan);
@@ -377,7 +377,7 @@ TEST(MessagesTest, StepPlan_IsRefused_OutOfBounds) {
   EXPECT_NE(broken([](StepPlan& p) { p.drafts[0].tokens.push_back(1); }), "") << "more rows than the states have";
 }
 
-TEST(PlanCheckTest, Slices_AreRefused_OutOfBounds) {
+TEST(PlanCheckTest, Slices_AreRefused_WhenValuesAreOutOfBounds) {
   const auto problem_of = [](const Slice& slice, int32_t stages = 3) {
     StepPlan plan = FullPlan();
     plan.slices = {slice};
@@ -399,7 +399,7 @@ TEST(PlanCheckTest, Slices_AreRefused_OutOfBounds) {
   EXPECT_NE(problem_of({10, 0, 1, 64, 3}), "");
 }
 
-TEST(PlanCheckTest, GuessOrders_AreRefused_OutOfBounds) {
+TEST(PlanCheckTest, GuessOrders_AreRefused_WhenValuesAreOutOfBounds) {
   const auto problem_of = [](const std::vector<GuessOrder>& orders, int32_t max_guess = 4) {
     StepPlan plan = FullPlan();
     plan.guesses = orders;
@@ -435,7 +435,7 @@ TEST(MessagesTest, Decode_Throws_WhenAFrameIsForeignOrDamaged) {
 
 // Random bytes yield an error or a message, but never a crash. The hash is corrected, so that the verifier and the
 // later checks see the damage.
-TEST(MessagesTest, MutatedFrames_NeverCrash) {
+TEST(MessagesTest, MutatedFrames_NeverCrashTheDecoder) {
   test::Random random(1);
   const Frame original = EncodePlan(FullPlan());
   int accepted = 0;

@@ -285,7 +285,7 @@ TEST_F(ModelFilesTest, FirstPartOfASplitGguf_OpensAllParts) {
     EXPECT_FALSE(GgufPartNamed(name).has_value()) << name;
 }
 
-TEST_F(ModelFilesTest, TruncatedAndMutatedFiles_NeverCrash) {
+TEST_F(ModelFilesTest, TruncatedAndMutatedFiles_NeverCrashTheReader) {
   const std::string gguf = GoodGguf().Bytes(), safetensors = Safetensors(kGood, 22);
   for (size_t length = 1; length < gguf.size(); ++length) EXPECT_NE(GgufError(gguf.substr(0, length)), "") << length;
   for (size_t length = 1; length < safetensors.size(); ++length)

@@ -103,7 +103,8 @@ TEST(OpenGateTest, OpenGate_RefusesPeersWhileItIsFull_AndAcceptsOneForEachPeerTh
   peers.pop_back();
   EXPECT_EQ(ReadUpTo(servers.back(), 1), "");
   servers.pop_back();
-  // The gate counts a link until both sides have ended. A peer that connects earlier is closed, and connects again.
+  // A link counts until both of its sides have ended. The gate closes a peer that connects before then, so the test
+  // connects until a peer is accepted.
   for (int i = 0; i < 500 && peers.size() < size_t{OpenGate::kMostPeers}; ++i) {
     Descriptor peer = there.Connect();
     SendAll(peer, "x");
@@ -146,7 +147,8 @@ PeerName PeerAt(const std::string& address) {
   return NameOf(peer);
 }
 
-/// Returns the address of the connection that is closed in favour of a newcomer; "" when the newcomer is refused.
+/// Returns the address of the connection that is closed in favour of a new connection from `newcomer`; "" when the new
+/// connection is refused.
 std::string LoserTo(const std::string& newcomer, const std::vector<std::string>& addresses) {
   std::vector<PeerName> peers;
   for (const std::string& address : addresses) peers.push_back(PeerAt(address));

@@ -43,7 +43,7 @@ TEST(PredictionLayerTest, Layer_IsReadAsAModelOfOneLayer_WithTheEmbeddingAndHead
   }
 }
 
-TEST(PredictionLayerTest, WholeModel_IsReadWithoutTheLayer_AndSaysSo) {
+TEST(PredictionLayerTest, WholeModel_IsReadWithoutThePredictionLayer_AndANoteSaysSo) {
   const test::PredictionModel model("glm4moe");
   const ModelFiles files = model.Open(), without = ModelFiles::Open(GoldenPath("glm4moe"));
   EXPECT_EQ(files.spec().num_layers(), 3);
@@ -69,7 +69,7 @@ TEST(PredictionLayerTest, Files_WithoutAUsableLayer_AreRefusedByName) {
                     HasSubstr("names of a model that has the prediction layer alone")));
 }
 
-TEST(PredictionLayerTest, FurtherLayers_AreLeftOut_AndCopiesOfTheEmbeddingAreNotRead) {
+TEST(PredictionLayerTest, FurtherPredictionLayers_AreLeftOut_AndCopiesOfTheEmbeddingAreNotRead) {
   WithLayer several("deepseekv3");
   several.tensors["model.layers.3.embed_tokens.weight"].bytes.clear();
   several.AddTensor("model.layers.3.embed_tokens.weight", {139, 48});  // zeros
@@ -81,7 +81,7 @@ TEST(PredictionLayerTest, FurtherLayers_AreLeftOut_AndCopiesOfTheEmbeddingAreNot
   EXPECT_NO_THROW(ModelFiles::Open(path));
 }
 
-TEST(PredictionLayerTest, TextModelOfAMultimodalFile_HasItsLayer) {
+TEST(PredictionLayerTest, PredictionLayer_IsFound_InFilesOfAMultimodalModel) {
   test::RewrittenModel vision("qwen35.vision");
   vision.tensors.erase("mtp.norm.weight");
   vision.AddTensorsOf("mtp/qwen35.safetensors");

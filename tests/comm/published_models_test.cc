@@ -69,7 +69,7 @@ TEST(PublishedModelsTest, TensorNames_MayLackTheirPrefix_InEveryFamily) {
     RewrittenModel model(name);
     if (name.ends_with(".vision") || name == "gemma4whole") continue;  // the prefix of their names has two parts
     const std::string base = BaseOf(model);
-    // Encoders saved without a prefix.
+    // The files of these encoders have no prefix.
     if (base == "encoder." || base == "layers." || name == "distilbert") continue;
     model.Rename([&](const std::string& full) { return full.starts_with(base) ? full.substr(base.size()) : full; });
     EXPECT_EQ(NumbersOf(model.Write()), NumbersOf(kGoldenModels + name)) << name;

@@ -77,7 +77,7 @@ class ExpertMatmulTest : public testing::TestWithParam<Case> {
   std::vector<float> x_;
 };
 
-TEST_P(ExpertMatmulTest, ExpertMatmul_GivesEveryRowTheBitsOfItsExpertAlone) {
+TEST_P(ExpertMatmulTest, ExpertMatmul_GivesEveryRowTheSameBits_AsMatmulOfThisRowAlone) {
   for (const int threads : {1, 4}) {
     const std::vector<float> y = Run(threads);
     for (size_t r = 0; r < chosen_.size(); ++r) {

@@ -69,8 +69,8 @@ TEST_P(FileQuantsTest, RecodeRow_StaysCloseToTheNumbers_WhenAFormatIsPacked) {
   }
 }
 
-// The tolerances. Scale and minimum of q4_k become fp16 with 11 bits. Rounding again to 127 steps errs by half a step
-// and by the scale's own rounding.
+// The last numbers are the tolerances of recoded numbers. Scale and minimum of q4_k become fp16 with 11 bits. Rounding
+// again to 127 steps errs by half a step and by the scale's own rounding.
 INSTANTIATE_TEST_SUITE_P(
     Formats, FileQuantsTest,
     testing::Values(Case{"Q5_0", NumberType::kQ5_0, 0}, Case{"Q5_1", NumberType::kQ5_1, 0.0045f},

@@ -5,9 +5,9 @@
 #include "kernels/cpu/isa/table.h"
 #include "tests/kernels/intrinsics_plainbytes.h"
 
-// AMX's tiles as plain loops, for tests on processors without AMX, as Intel's Software Developer's Manual, volume 2,
-// defines their operations. They extend the plain instruction set with products of bytes. A use that the processor
-// would refuse ends the test.
+// AMX's tiles as plain loops, for tests on processors without AMX. Intel's Software Developer's Manual, volume 2,
+// defines the operations. This instruction set extends the plain one with products of bytes. A use of tiles that the
+// processor would refuse ends the test.
 namespace quire::kernels {
 
 namespace plainbytes {

@@ -134,7 +134,7 @@ TEST_F(LowRankTest, AddLowRank_ReadsOtherRowsOfX_WhenAGroupNamesThem) {
   const std::vector<float> moved = Run({0, 1, 2}, 2);
   for (size_t g = 0; g < rows_.size(); ++g) {
     for (size_t i = 0; i < rows_[g].size(); ++i) {
-      if (g == 0 && i == 0) continue;  // the next part's row of x overwrote this part's
+      if (g == 0 && i == 0) continue;  // the next row of the group has the same row of x, and overwrote it
       for (int64_t c = 0; c < kStride; ++c) {
         const auto at = static_cast<size_t>(rows_[g][i] * kStride + c);
         ASSERT_EQ(moved[at], right[at]) << g << ", " << i;

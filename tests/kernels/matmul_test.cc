@@ -54,8 +54,7 @@ class MatmulTest : public testing::TestWithParam<Case> {
     return isa == "avx512amx" || isa == "plaintiles";
   }
   bool quantised() const { return LayoutOf(type()).block_numbers > 1; }
-  /// True if x is rounded to 8 bits. Otherwise x consists of numbers that 8 bits hold exactly, and is rounded to 16
-  /// bits.
+  /// True if x is rounded to 8 bits. If not, x consists of numbers that 8 bits hold exactly, and is rounded to 16 bits.
   bool takes_bytes() const {
     return quantised() && GetParam().activations == Activations::kInt8 && ActiveTable().takes_int8(type());
   }
@@ -179,7 +178,7 @@ TEST_P(MatmulTest, Matmul_HasNoLargerErrors_ThanTheRoundingOfXExplains) {
       squares += deviations * deviations;
     }
   }
-  // The root mean square of all deviations. If numbers were truncated instead of rounded, it would be 2.
+  // If numbers were truncated instead of rounded, the root mean square of all deviations would be 2.
   EXPECT_LT(std::sqrt(squares / static_cast<double>(m * n)), 1.3);
 }
 
@@ -221,7 +220,7 @@ TEST_P(MatmulTest, Matmul_IsUnaffected_WhenAnEarlierCallHadInfiniteNumbers) {
   for (const float y : expected) EXPECT_TRUE(std::isfinite(y));
 }
 
-TEST_P(MatmulTest, Matmul_KeepsLargeNumbers) {
+TEST_P(MatmulTest, Matmul_DoesNotOverflow_WhenXHasAVeryLargeNumber) {
   Random random(13);
   const Storage w = RandomWeight(type(), 4, 64, random);
   const auto expanded = reference::Expand(w.weight);

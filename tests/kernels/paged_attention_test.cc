@@ -364,7 +364,7 @@ TEST_P(PagedAttentionTest, PagedAttention_EqualsReference_WithAttentionSinks) {
   }
 }
 
-/// The numbers before the context's begin are no numbers, so each query that saw one would give none.
+/// The cached keys and values before context_begin are NaN, so a query that saw one of them would give NaN.
 TEST_P(PagedAttentionTest, PagedAttention_SeesNothingBeforeTheContextsBegin) {
   uint64_t seed = 800;
   for (const auto& grouping : kGroupings) {

@@ -131,8 +131,8 @@ class States {
 enum class Cut {
   kWhole,   // one step
   kSteps,   // a step has some of the next tokens of some sequences
-  kDrafts,  // the same, but before each step all tokens of its sequences that are left are computed from held states;
-            // blocks have gaps
+  kDrafts,  // like kSteps, but before each step all remaining tokens of its sequences are computed without advancing
+            // the states; blocks have gaps
 };
 
 /// Calls run(rows, states) for each step until all sequences are computed, where `rows` are the step's tokens, and the

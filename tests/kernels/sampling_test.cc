@@ -209,8 +209,8 @@ TEST(SamplingTest, SampleToken_KeepsTheLowestIds_WhenLogitsAreEqual) {
 }
 
 TEST(SamplingTest, Philox_MatchesPublishedVectors) {
-  // The vector of Random123's kat_vectors for philox4x32-10 with counter and key zero: 6627e8d5 e169c58d bc57ac4c
-  // 9b00dbd8.
+  // The expected number comes from Random123's kat_vectors: philox4x32-10 with counter and key zero gives 6627e8d5
+  // e169c58d bc57ac4c 9b00dbd8.
   const double expected = static_cast<double>((uint64_t{0x6627e8d5} << 21) ^ (0xe169c58du >> 11)) * 0x1p-53;
   EXPECT_EQ(UniformFromKey({0, 0, 0}), expected);
 }

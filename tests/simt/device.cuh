@@ -1,7 +1,8 @@
 #pragma once
 
-// The header that kernels include as <simt/device.cuh> when g++ compiles them for the emulator. It has the names of
-// kernels/cuda/simt/device.cuh; fibers execute them with checks. A trailing Where is the caller's line.
+// The header that kernels include as <simt/device.cuh> when g++ compiles them for the emulator. The functions have the
+// names of kernels/cuda/simt/device.cuh; fibers execute them with checks. A trailing parameter Where is the caller's
+// line.
 
 #include <algorithm>
 #include <bit>
@@ -45,7 +46,7 @@ template <class T>
 T ShuffleXor(T value, int lane_mask, uint32_t mask = kFullWarp, Where where = Where::current()) {
   return ShuffleFrom(value, (Executor::Current().lane() ^ lane_mask) & 31, mask, where);
 }
-/// Lanes whose source is past the end keep their own value.
+/// Returns the value of the lane `delta` lanes above. Lanes without such a lane keep their own value.
 template <class T>
 T ShuffleDown(T value, int delta, uint32_t mask = kFullWarp, Where where = Where::current()) {
   const int lane = Executor::Current().lane();

@@ -57,8 +57,8 @@ class Executor final : private Order {
   uint64_t Collect(Collective kind, uint32_t mask, uint64_t value, int source, Where where, Combine combine = nullptr);
   /// Performs a collective of all 32 lanes. When all have arrived, `combine` is called with the values of all.
   void Exchange(void* mine, Combine combine, Where where);
-  /// Copies to shared memory while the thread runs on. The thread waits for all but the last `pending` groups of
-  /// copies.
+  /// StartCopy begins a copy to shared memory, while the thread continues. WaitForCopies waits for all but the last
+  /// `pending` groups of the thread's copies.
   void StartCopy(int64_t offset, const void* bytes, size_t size, Where where);
   void CommitCopies();
   void WaitForCopies(size_t pending, Where where);

@@ -33,7 +33,7 @@ class Fiber {
   bool entered_ = false;  // the stack holds a suspended Loop()
   bool finished_ = true;
   std::jmp_buf inside_, outside_;
-  // AddressSanitizer's data about the stack that the fiber left. It is unused without AddressSanitizer.
+  // AddressSanitizer's data about the stack that the fiber left; unused without AddressSanitizer.
   void* fake_stack_ = nullptr;
   const void* outside_stack_ = nullptr;
   size_t outside_size_ = 0;

@@ -76,7 +76,7 @@ struct WriteAlike {
   }
 };
 
-TEST(GlobalRaceTest, Emulator_ReportsAWrite_OverAnotherBlocks_EvenOfEqualBytes) {
+TEST(GlobalRaceTest, Emulator_ReportsAWriteOverBytesOfAnotherBlock_EvenWhenTheBytesAreEqual) {
   const DeviceBuffer<uint8_t> out(kBlocks);
   const std::string error = ErrorInSomeOrder<WriteAlike>({out.data()});
   EXPECT_NE(error.find("writes what another block of this launch wrote"), error.npos) << error;

@@ -16,7 +16,7 @@ uint32_t Encode(float x) {
   const int scale = std::max(exponent - 1, 1 - kBias);  // exponent of the result, at least the smallest
   const double units = std::ldexp(std::fabs(double{x}), kMantissa - scale);  // units of the last place, exact
   const auto rounded = static_cast<uint32_t>(std::nearbyint(units));
-  return (static_cast<uint32_t>(scale + kBias - 1) << kMantissa) + rounded;  // a hidden bit or a carry adds 1 there
+  return (static_cast<uint32_t>(scale + kBias - 1) << kMantissa) + rounded;  // an implicit bit or a carry adds 1
 }
 
 float Decode(uint32_t magnitude) {

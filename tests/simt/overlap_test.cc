@@ -49,7 +49,7 @@ TEST_F(OverlapTest, Kernel_MayReadWeights_BeforeItWaitsForItsPredecessor) {
   EXPECT_EQ(output_[3], 15);
 }
 
-TEST_F(OverlapTest, Emulator_ReportsOtherAccesses_BeforeAKernelWaitsForItsPredecessor) {
+TEST_F(OverlapTest, Emulator_ReportsReadsOfInputsAndWrites_BeforeAKernelWaitsForItsPredecessor) {
   ExpectError([&] { Run<Scale<Wait::kAfterTheInput>>(); }, "reads what another kernel wrote before it has waited");
   ExpectError([&] { Run<Scale<Wait::kAfterTheOutput>>(); }, "writes before it has waited");
   ExpectError([&] { Run<Scale<Wait::kNever>>(); }, "ends before it has waited");

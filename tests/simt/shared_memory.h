@@ -57,7 +57,8 @@ class SharedMemory {
   static constexpr size_t kLine = 16;  // bytes, the widest access
 
   Fault NoteGrain(Cell& cell, Access access, const Stamp& now, const Order& order);
-  /// Calls visit(cell) for the grains of the bytes until it returns false. Splits grains that reach beyond the bytes.
+  /// Calls visit(cell) for the grains of the bytes until visit returns false. Splits grains that reach beyond the
+  /// bytes.
   template <class Visit>
   void ForGrains(size_t offset, size_t size, Visit visit);
   void Split(size_t line, size_t grain);

@@ -126,8 +126,8 @@ TEST(SimtTest, Emulator_ReportsRaces_BetweenAccessesOfDifferentSizes) {
 
 enum class Ordering { kWarpBarrier, kShuffle, kOtherWarp };
 
-/// Lets lanes exchange values through shared memory without a barrier of the block. That is right after a barrier of
-/// the warp, and wrong after a shuffle (which orders nothing) and between warps.
+/// Lets lanes exchange values through shared memory without a barrier of the block. This is correct only within a warp
+/// and after a barrier of the warp. A shuffle orders no accesses, and no barrier of a warp orders two warps.
 template <Ordering kOrdering>
 struct WarpExchange {
   using Params = Ints;

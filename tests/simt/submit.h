@@ -10,7 +10,7 @@
 
 namespace quire::simt {
 
-/// Work that is given to a stream. It runs now, or is kept while the calling thread records a graph.
+/// Work that is given to a stream. The work runs at once, or is kept while the calling thread records a graph.
 using Work = std::function<void()>;
 
 /// Returns where the calling thread keeps submitted work; null if work runs as soon as it is submitted.

@@ -9,7 +9,7 @@
 
 namespace quire::simt {
 
-/// One lane's operands. The last lane that arrives multiplies for all lanes.
+/// One lane's operands of a matrix product. The last lane that arrives computes the products of all lanes.
 struct MmaOperands {
   float* d;
   const uint32_t* a;

@@ -83,8 +83,8 @@ ModelSpec GraniteHybridFromHf(const HfConfig& config) {
 }
 
 /// Reads the configuration in a GGUF file. Layers without key and value heads are state-space layers. Files converted
-/// from Bamba have this architecture name, too. They are refused: in their row order RoPE would rotate other pairs of
-/// dimensions than the model does.
+/// from Bamba have this architecture name, too. Such files are refused, because in their row order RoPE would rotate
+/// other pairs of dimensions than the model does.
 ModelSpec GraniteHybridFromGguf(const GgufConfig& config) {
   ModelSpec spec = GraniteFromGguf(config);
   spec.SetAll(&LayerSpec::rope, config.Flag("rope.scaling.finetuned", false) ? 0 : -1);

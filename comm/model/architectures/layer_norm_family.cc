@@ -31,7 +31,7 @@ bool HasBias(const ModelSpec& spec, Role role) {
   }
 }
 
-/// Sets the settings that all these families share. Call it after the sizes are set.
+/// Sets the settings that all families with LayerNorm share. Call this function after the sizes are set.
 void SetFamily(ModelSpec& spec, const std::string& path) {
   if (spec.num_heads < 1 || spec.hidden_size % spec.num_heads != 0)
     Fail("{}: a hidden size of {} does not divide over {} heads", path, spec.hidden_size, spec.num_heads);

@@ -49,7 +49,7 @@ void SetBiases(ModelSpec& spec, bool attention, bool mlp);
 void AddFusedQkv(const ModelSpec& spec, std::vector<WeightSpec>& weights, const char* name,
                  const char* name_of_bias = nullptr);
 
-/// The embedding and the final norm under the names that several of these families use.
+/// The embedding and the final norm under the names that several families with LayerNorm use.
 inline constexpr WeightSpec kTransformerTokens = {Role::kEmbedding, "transformer.wte.weight", Axis::kTokens,
                                                   Axis::kHidden};
 inline constexpr WeightSpec kTransformerFinalNorm = {Role::kFinalNorm, "transformer.ln_f.weight", Axis::kHidden,

@@ -35,8 +35,8 @@ int64_t WindowOf(const HfConfig& config, int64_t otherwise);
 /// True when layers of this kind have a window. Throws Error for a kind that is neither sliding nor full attention.
 bool IsSliding(const HfConfig& config, const std::string& kind);
 
-/// Gives the window to the sliding layers: to those of layer_types or, without that list, to those for which `slides`
-/// returns true.
+/// Gives the window to the sliding layers: those that layer_types calls sliding or, without layer_types, the layers for
+/// whose number `slides` returns true.
 void ReadKinds(const HfConfig& config, ModelSpec& spec, int64_t window, const std::function<bool(int64_t)>& slides);
 
 /// The final norm's name in safetensors of some families. The other families call it model.norm.

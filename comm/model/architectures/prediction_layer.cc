@@ -11,13 +11,13 @@ namespace quire::architectures {
 
 namespace {
 
-/// A beginning of tensors' names in the files, with {} for the number of the model's own layers, and the beginning that
-/// replaces it. Null: the tensor is one of the whole model, or is not used.
+/// A prefix of tensor names in the files, with {} for the number of the model's own layers, and the prefix that
+/// replaces it. `to` is null for tensors of the model's own layers and for unused tensors; these are removed.
 struct Renaming {
   const char *from, *to;
 };
 
-/// The first beginning that fits counts.
+/// The prefixes in HF files of DeepSeek's form. The first prefix that fits a name is used.
 constexpr Renaming kLikeDeepseek[] = {
     {"model.layers.{}.enorm.", "prediction.token_norm."},
     {"model.layers.{}.hnorm.", "prediction.hidden_norm."},
@@ -61,8 +61,8 @@ std::string WithNumber(std::string text, int64_t number) {
   return text;
 }
 
-/// Renames the tensors of the first prediction layer and removes those of all layers of the model. Returns false where
-/// the files lack the layer's first product.
+/// Renames the tensors of the first prediction layer, and removes the tensors of all layers of the model. Returns false
+/// when the files lack the prediction layer's input projection (prediction.in).
 bool RenameTensors(std::span<const Renaming> renamings, int64_t num_layers, TensorMap& tensors) {
   TensorMap brought;
   bool found = false;
@@ -81,7 +81,8 @@ bool RenameTensors(std::span<const Renaming> renamings, int64_t num_layers, Tens
   return found;
 }
 
-/// Returns the description of the one layer: it attends like the model's last layer with attention.
+/// Returns the spec of a model that consists of the prediction layer. The layer's attention is like that of the model's
+/// last attention layer.
 ModelSpec OneLayerOf(ModelSpec spec) {
   const auto last = std::ranges::find_if(spec.layers.rbegin(), spec.layers.rend(), &LayerSpec::has_attention);
   spec.layers = {*last};
@@ -91,7 +92,7 @@ ModelSpec OneLayerOf(ModelSpec spec) {
   return spec;
 }
 
-/// Takes the layer's MLP for a mixture if the files have a router for it.
+/// Makes the prediction layer's MLP a mixture of experts if the files have a router for it, and a dense MLP otherwise.
 void SettleMixture(Naming naming, const TensorMap& tensors, ModelSpec& spec) {
   if (spec.mixture.experts == 0) return;
   spec.layers[0].mixture = true;

@@ -12,18 +12,18 @@
 // layer guesses further tokens from the model's last hidden states (ModelSpec::predicts).
 namespace quire::architectures {
 
-/// True for a tensor of a prediction layer. `spec` is the model's own.
+/// True for a tensor of a prediction layer. `spec` describes the model to which the prediction layer belongs.
 bool IsOfPrediction(const ModelSpec& spec, std::string_view tensor_name, Naming naming);
 
 /// Returns the bytes of all tensors of prediction layers.
 int64_t PredictionBytes(const ModelSpec& spec, const TensorMap& tensors, Naming naming);
 
-/// Adds the weights of a prediction layer (ModelSpec::predicts) besides those of its one layer.
+/// Adds the weights that a prediction layer (ModelSpec::predicts) has besides the usual weights of a decoder layer.
 void AddPredictionWeights(std::vector<WeightSpec>& weights);
 
-/// Makes a model of one layer of the files: of the first prediction layer, with the embedding and the head of the whole
-/// model. Tensors get the names that the family's list of weights has for such a model; the others are removed. Throws
-/// Error, which begins with `path`, where the files have no prediction layer of a known form.
+/// Turns the spec and tensors of a model into those of its first prediction layer, with the model's embedding and head.
+/// The tensors get the names in the family's list of weights; all other tensors are removed. Throws Error, which begins
+/// with `path`, when the files have no prediction layer of a known form.
 void TakePredictionLayer(Naming naming, const std::string& path, TensorMap& tensors, ModelSpec& spec);
 
 }  // namespace quire::architectures

@@ -61,8 +61,8 @@ ModelSpec Qwen35MoeFromHf(const HfConfig& config) {
   return spec;
 }
 
-/// Reads a GGUF file. Its norm weights are the factors themselves, with 1 already added. Every
-/// full_attention_interval-th layer is attention.
+/// Reads a GGUF file. The norm weights in GGUF files are the factors themselves: 1 is already added to the weights of
+/// HF's files. Every full_attention_interval-th layer is attention.
 ModelSpec HybridFromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   DropFurtherLayers(config, spec);

@@ -1,5 +1,5 @@
-// Mixtures of Qwen2 and Qwen3: the attention of these families, with experts in some or all layers. The second
-// generation also has a shared expert.
+// Qwen2 and Qwen3 models with mixtures of experts: attention as in the dense models, with experts in some or all
+// layers. Qwen2 mixtures also have a shared expert.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/llama.h"

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kWordBits = 32;
 
-/// Scales and zeros, which GPTQ and AWQ store in the same way.
+/// The scales and zeros of a matrix, which GPTQ and AWQ store in the same way.
 struct Groups {
   Tensor scales;
   ScaledMatrix matrix;  // scales and zeros; the integers are not set yet

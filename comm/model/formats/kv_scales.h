@@ -12,10 +12,10 @@ struct KvScales {
   float key = 1, value = 1;
 };
 
-/// Removes the scales of FP8 KV caches from a safetensors model's tensors and returns them by layer. Their names are
-/// model.layers.N.self_attn[.attn|.k_proj|.v_proj].k_scale and v_scale, or kv_scale for both. A missing scale is 1, and
-/// so are scales with a number for each head. Throws Error, which begins with `path` and names the tensor, when a scale
-/// is not above zero.
+/// Removes the scales of FP8 KV caches from a safetensors model's tensors and returns the scales by layer. The tensors'
+/// names are model.layers.N.self_attn[.attn|.k_proj|.v_proj].k_scale and v_scale, or kv_scale for both. A missing scale
+/// counts as 1, and so do tensors with a scale for each head. Throws Error, which begins with `path` and names the
+/// tensor, when a scale is not above zero.
 std::vector<KvScales> TakeKvScales(TensorMap& tensors, int64_t num_layers, const std::string& path);
 
 }  // namespace quire

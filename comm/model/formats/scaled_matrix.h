@@ -59,13 +59,14 @@ struct ScaledMatrix {
   int64_t rows = 0, cols = 0;
   IntGrid ints;                    // for integers
   const std::byte* fp8 = nullptr;  // for FP8: [rows, cols]; otherwise null
-  // For codes: [rows, cols] without gaps, two in a byte; the first is in the low or the high half. Otherwise null.
+  // For codes: [rows, cols] without gaps, two codes in a byte. high_first: the first code is in the high half, not in
+  // the low half. Null when the numbers are no codes.
   const std::byte* codes = nullptr;
   bool high_first = false;
   std::array<float, 16> code_numbers{};
   ScaleGrid scales;
   IntGrid zeros;      // [rows, groups]; if it has no data, `zero` is the zero of all groups
-  int zero = 0;       // added to the file's zeros (1 for GPTQ's first version); without them, every group's zero
+  int zero = 0;       // added to the file's zeros (1 for GPTQ's first version); without such zeros: every group's zero
   int64_t group = 0;  // number of columns that share a scale
   /// For codes: each `group` numbers in row-major order share a scale, also across rows, and `scales` has one row.
   bool flat = false;

@@ -19,7 +19,7 @@ struct StoredQuants {
   Method method = Method::kNone;
   int bits = 0;                            // number of bits of an integer of GPTQ and AWQ
   int64_t group = 0;                       // for GPTQ and AWQ: number of columns that share a scale; -1: all columns
-  int zero_offset = 0;                     // for GPTQ: added to the file's zeros; 1 in its first version
+  int zero_offset = 0;                     // for GPTQ: added to the file's zeros; 1 in GPTQ's first version
   int64_t block_rows = 0, block_cols = 0;  // for FP8: size of a block that shares a scale; 0: no blocks
   bool operator==(const StoredQuants&) const = default;
 };

@@ -18,7 +18,7 @@ namespace quire {
 /// The limits on what a peer may do. The gate closes the link of a peer that exceeds a limit.
 struct LinkBounds {
   size_t most_bytes = SIZE_MAX;           // the most bytes that the peer may send in all
-  std::chrono::milliseconds to_speak{0};  // until the peer's first message or subscription begins; 0: no limit
+  std::chrono::milliseconds to_speak{0};  // time until the peer's first message or subscription begins; 0: no limit
 };
 
 /// Forwards bytes in both directions between the connections of accepted peers and the ZeroMQ socket that the gate

@@ -26,9 +26,9 @@ bool LacksDescriptors(int error);
 /// nothing for 3 s.
 Descriptor AcceptPeer(int listening, sockaddr_storage& peer);
 
-/// A peer's address as text, its network and its neighbourhood. Each network (an IPv4 address or an IPv6 /48) has a
-/// limit of unauthenticated connections. When all networks together have too many, the largest neighbourhood (an IPv4
-/// /24, an IPv6 /48, or loopback) loses one first.
+/// A peer's address as text, its network and its neighbourhood. A network is an IPv4 address or an IPv6 /48, and has a
+/// limit of unauthenticated connections. A neighbourhood is an IPv4 /24, an IPv6 /48, or loopback. When all networks
+/// together have too many connections, the neighbourhood with the most loses a connection first.
 struct PeerName {
   std::string address, network, neighbourhood;
 };

@@ -15,7 +15,7 @@
 
 namespace quire {
 
-/// A connection whose peer has not been authenticated yet. Its CURVE handshake goes through the gate, message by
+/// A connection whose peer has not been authenticated yet. The peer's CURVE handshake goes through the gate, message by
 /// message.
 struct Stranger {
   /// The handshake message that comes next, and its sender.

@@ -3,8 +3,8 @@
 #include "kernels/cpu/isa/kv_panels.h"
 #include "kernels/cpu/isa/rounding.h"
 
-// Attention on keys, values and weights as bytes, four bytes to a lane. Their integer sums are exact, so the results
-// are the same whether lanes are rows, slots or dimensions.
+// Attention on keys, values and weights as bytes, four bytes to a lane. Integer sums of products of bytes are exact, so
+// the results are the same whether lanes are rows, slots or dimensions.
 namespace quire::kernels::QUIRE_ISA {
 
 inline constexpr float kQuerySteps = 127, kWeightSteps = 255;

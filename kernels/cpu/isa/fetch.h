@@ -6,8 +6,8 @@
 
 namespace quire::kernels::QUIRE_ISA {
 
-/// Prefetches memory into the first-level cache; the hardware prefetches only within a page. Use NextPanels for data
-/// needed later, which it brings into the second-level cache.
+/// Prefetches memory into the first-level cache; the hardware prefetches only within a page. For data that is needed
+/// later, NextPanels prefetches into the second-level cache.
 QUIRE_INLINE inline void Fetch(const void* from, int64_t bytes) {
   for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(static_cast<const char*>(from) + at);
 }

@@ -12,8 +12,7 @@ inline Vec MulAdd(Vec a, Vec b, Vec c) {
       _mm256_fmadd_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b), reinterpret_cast<__m256>(c)));
 }
 
-// Written with intrinsics, because gcc 12 compiles the same functions in vector extensions to several instructions
-// each.
+// The functions below use intrinsics, because gcc 12 compiles vector extensions for them to several instructions each.
 
 inline IntVec Widen(ShortVec v) {
   return reinterpret_cast<IntVec>(_mm256_cvtepu16_epi32(reinterpret_cast<__m128i>(v)));

@@ -12,8 +12,7 @@ inline Vec MulAdd(Vec a, Vec b, Vec c) {
       _mm512_fmadd_ps(reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b), reinterpret_cast<__m512>(c)));
 }
 
-// Written with intrinsics, because gcc 12 compiles the same functions in vector extensions to several instructions
-// each.
+// The functions below use intrinsics, because gcc 12 compiles vector extensions for them to several instructions each.
 
 inline IntVec Widen(ShortVec v) {
   return reinterpret_cast<IntVec>(_mm512_maskz_cvtepu16_epi32(0xffff, reinterpret_cast<__m256i>(v)));

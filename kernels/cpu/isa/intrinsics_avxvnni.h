@@ -5,7 +5,8 @@
 
 namespace quire::kernels::QUIRE_ISA {
 
-/// Returns the table of the same vectors without byte products. That table computes everything except integer products.
+/// Returns the table for vectors of the same length without VNNI's byte products. That table computes everything except
+/// integer products.
 inline const IsaTable& WithoutByteProducts() { return avx2::Table(); }
 
 /// sum[i] += a[2 i] * b[2 i] + a[2 i + 1] * b[2 i + 1]

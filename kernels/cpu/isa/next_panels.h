@@ -8,8 +8,8 @@ namespace quire::kernels::QUIRE_ISA {
 /// panels. Each tile prefetches an equal part in even steps, so that memory is never idle during computation.
 class NextPanels {
  public:
-  /// `data`: the `bytes` to prefetch of the first of the next panels. Each tile prefetches its part in `steps` steps of
-  /// equally many cache lines.
+  /// `data`: the beginning of the next panels. `bytes`: how many bytes of each of these panels are prefetched. Each
+  /// tile prefetches its part in `steps` steps of equally many cache lines.
   NextPanels(const Tile& tile, const std::byte* data, int64_t bytes, int64_t steps)
       : data_(data),
         end_(tile.panels_end ? 0 : bytes),

@@ -22,7 +22,7 @@ struct Rows {
   float* out;      // [num_rows, head_dim] weighted sum of values so far
   float* max;      // [num_rows] largest score so far
   float* sum;      // [num_rows] sum of the weights so far
-  float* slope;    // [num_rows] ALiBi's slopes, or null
+  float* slope;    // [num_rows] ALiBi's slopes; null: no ALiBi
   int32_t* head;   // [num_rows] the query's head
   int32_t* place;  // [num_rows] the query's position
   float* scores;   // [kRowTile, padded slots of a span]
@@ -117,7 +117,7 @@ QUIRE_INLINE inline void DotProducts(const Span<T>& span, int64_t vector, const 
   }
 }
 
-/// Adds products as the function above does, with keys and queries as bytes.
+/// Adds products as in the float version of DotProducts, with keys and queries as bytes.
 template <int R, int C>
 QUIRE_INLINE inline void DotProducts(const Span<Byte>& span, int64_t vector, const float* query, Vec (&acc)[R][C]) {
   RoundedQuery rounded[R];
@@ -301,8 +301,8 @@ void AccumulateSeen(const Span<T>& span, const Visible* visible, float* weights,
   for (int r = 0; r < R; ++r) alone(r, {end, visible[r].end});
 }
 
-/// Accumulates as the function above does, with bytes. One pass suffices, because unseen slots have weight 0 and bytes
-/// are finite.
+/// Does the same as the float version of AccumulateSeen, with bytes. One pass suffices, because unseen slots have
+/// weight 0 and bytes are finite.
 template <int R, class T>
 requires kInBytes<T>
 void AccumulateSeen(const Span<T>& span, const Visible* visible, float* weights, float* shrink, float* out) {

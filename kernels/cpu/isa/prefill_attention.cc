@@ -11,14 +11,14 @@ namespace quire::kernels::QUIRE_ISA {
 
 namespace {
 
-/// The number of a panel's numbers per tile. Their sums (each a vector of rows), the rows and one number fit into the
-/// register file (16 registers, or 32 with AVX-512).
+/// How many slots (for scores) or dimensions (for outputs) a tile computes at a time. Their sums of kRowVectors vectors
+/// each, the rows and one number fit into the register file (16 registers, or 32 with AVX-512).
 constexpr int kTileNumbers = kLanes == 16 ? 8 : 6;
-/// The number of a panel's numbers per tile for products of bytes. Without byte instructions, a vector of bytes is
-/// split into two.
+/// How many slots or dimensions a tile computes at a time with products of bytes. Without byte instructions, a vector
+/// of bytes is split into two.
 constexpr int kTileBytes = kByteProducts == ByteProducts::kAll ? kTileNumbers : kLanes == 16 ? 6 : 4;
 constexpr int64_t kManyRows = 16;            // from this many rows on, widening the keys and values pays off
-static_assert(kManyRows <= kAttentionTile);  // fewer rows fit the scratch of small items
+static_assert(kManyRows <= kAttentionTile);  // items with fewer rows must fit the scratch memory of AttentionTile
 
 /// The positions that a query at position p sees: (p - window, p + ahead], as far as they are in [begin, context).
 struct Reach {
@@ -185,7 +185,8 @@ void Accumulate(const RowBlock& block, int64_t dim, const Sight<V>& sight, const
   }
 }
 
-/// Accumulates as the function above does, with bytes. Unseen slots have weight 0.
+/// Does the same as the float version: out = out * shrink + sum over slots of weight * value, with bytes. Unseen slots
+/// have weight 0.
 template <int V>
 void Accumulate(const RowBlock& block, int64_t dim, const Sight<V>& sight, const BytePanels& panels,
                 const Vec (&shrink)[V]) {

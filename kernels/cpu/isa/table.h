@@ -35,7 +35,7 @@ struct PanelProduct {
 ///  - begins: start values of a block's integer sums: -128 times the sum of the values. They cancel the 128 that may
 ///    be added to weights. With 8-bit values (block sums below 2^19) they also contain the bits of kRounder. The bits
 ///    of the sum, read as a float, are then kRounder + sum.
-///  - lifts (8-bit values only): exactly -kRounder * scale; one multiply-add turns such a float into sum * scale.
+///  - lifts (8-bit values only): exactly -kRounder * scale. So (kRounder + sum) * scale + lift is sum * scale.
 ///  - sums: the sum of the values times scale.
 template <class T>
 struct IntegerRows {

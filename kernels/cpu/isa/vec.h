@@ -63,12 +63,13 @@ inline float MaxLane(Vec v) {
   return JoinLanes<float>(v, [](auto a, auto b) { return a > b ? a : b; });
 }
 
-/// 1.5 * 2^23. Adding it to a number rounds the number to an integer, which appears in the lowest bits.
+/// 1.5 * 2^23. Adding this number to x rounds x to an integer, which appears in the lowest bits of the sum.
 inline constexpr float kRounder = 12582912.0f;
 
 /// Returns exp(x) to about 1 ulp for x in [-87, 88]. Below -87 the result is 0, above 88 exp(88); NaN gives NaN. exp(x)
-/// = 2^n * exp(r), n = round(x / ln 2), |r| <= ln 2 / 2, exp(r) by its Taylor polynomial of degree 7. kRoundsOnce:
-/// fastest on this instruction set; otherwise the same bits on every instruction set.
+/// = 2^n * exp(r), n = round(x / ln 2), |r| <= ln 2 / 2, exp(r) by its Taylor polynomial of degree 7. With kRoundsOnce
+/// the function is as fast as this instruction set allows; without kRoundsOnce it gives the same bits on every
+/// instruction set.
 template <bool kRoundsOnce = true>
 inline Vec Exp(Vec x) {
   const Vec low = Splat(-87.0f), high = Splat(88.0f);
@@ -77,7 +78,7 @@ inline Vec Exp(Vec x) {
   const auto mul_add = [](Vec a, Vec b, float c) { return MulAddOf<kRoundsOnce>(a, b, Splat(c)); };
   const Vec shifted = mul_add(x, Splat(1.44269504088896341f), kRounder);
   const Vec n = shifted - kRounder;
-  // ln 2 in two parts: the first has few bits, so its product with n is exact.
+  // ln 2 is subtracted in two parts. The first part has few bits, so its product with n is exact.
   Vec r = MulAddOf<kRoundsOnce>(n, Splat(-0.693359375f), x);
   r = MulAddOf<kRoundsOnce>(n, Splat(2.12194440e-4f), r);
   Vec p = Splat(1.0f / 5040.0f);

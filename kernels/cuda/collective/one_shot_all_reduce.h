@@ -5,9 +5,9 @@
 #include "kernels/rms_norm.h"
 
 // All-reduces over the ranks of one host whose GPUs can access each other's memory, in a single exchange without a
-// library. They are for messages too short to be limited by bandwidth. Every rank must call the same operations in the
-// same order with the same sizes and types, each on one stream. Sums are computed in rank order in fp32 and rounded
-// once, so they are bit-equal on all ranks and in every run.
+// library. These operations suit messages that are too short to be limited by bandwidth. Every rank must call the same
+// operations in the same order with the same sizes and types, each on one stream. Sums are computed in rank order in
+// fp32 and rounded once, so they are bit-equal on all ranks and in every run.
 namespace quire::kernels {
 
 constexpr int kMaxOneShotRanks = 8;

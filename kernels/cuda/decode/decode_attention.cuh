@@ -25,7 +25,7 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
   static constexpr bool kFp8 = Meeting::kFp8;
   using M = std::conditional_t<kFp8, simt::Half, T>;
   static constexpr int kSteps = kHeadSize / 16;
-  static constexpr int kRaw = kFp8 ? 2 : 4;  // 16-byte-row matrices for 16 tokens by 16 dimensions
+  static constexpr int kRaw = kFp8 ? 2 : 4;  // matrices with rows of 16 bytes in 16 tokens by 16 dimensions
 
   static constexpr bool kInRegisters = DecodeKeepsQueries(kHeadSize);
   static constexpr int kScoreSteps = kInRegisters ? kSteps : 4;  // unrolled; more would take registers for early loads
@@ -203,8 +203,8 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
     WeightedSum<kMasked>(tiles, stage, weights, keep, rows);
   }
 
-  /// Rescales the sums of the rows of half h to a new largest score. That is rare, because large scores usually come
-  /// early.
+  /// Rescales the sums of the rows of half h to a new largest score. A new largest score is rare, because large scores
+  /// usually come early.
   static __device__ void Rescale(int h, float max, Rows& rows) {
     const float factor = simt::Exp2(rows.max[h] - max);
     rows.max[h] = max;

@@ -6,9 +6,9 @@
 namespace quire::kernels {
 
 /// Attention of one new token per sequence over its paged keys and values, on tensor cores. The cache must already
-/// contain the new token's key and value. The token has position context_len - 1. It sees the positions that were given
-/// to PlanDecode(): all up to its own, or the last `window`. Invisible slots never influence the result, even if they
-/// contain NaN. Table entries of blocks without a visible token are not read. A sequence with context_len 0 gives
+/// contain the new token's key and value. The new token has position context_len - 1, and sees the positions that were
+/// given to PlanDecode(): all up to its own, or the last `window`. Invisible slots never influence the result, even if
+/// they contain NaN. Table entries of blocks without a visible token are not read. A sequence with context_len 0 gives
 /// zeros. Equal work lists give equal bits.
 struct DecodeAttentionParams {
   NumberType dtype;     // kF16 or kBF16

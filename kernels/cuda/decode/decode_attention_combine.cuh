@@ -47,7 +47,7 @@ struct CombineDecodeKernel {
       if (row >= who.v[2]) continue;
       const int64_t first = int64_t{who.v[3]} * kDecodeRows + row;
       const int64_t out = who.v[0] * p.op.out_stride + (who.v[1] + row) * kHeadSize;
-      CombineRow(p, shared, first, slots, who.v[1] + row, out);  // has enough barriers for the next row to follow
+      CombineRow(p, shared, first, slots, who.v[1] + row, out);  // its barriers let the next row reuse the memory
     }
   }
 

@@ -6,7 +6,8 @@
 
 namespace quire::kernels {
 
-// Chooses the kernel instantiation for the sizes. Each T has its own translation unit (decode_attention_<type>.cu).
+// Chooses the kernel instantiation for the sizes. Each type T of queries and results has its own translation unit
+// (decode_attention_<type>.cu).
 
 template <class T, class C, int kHeadSize>
 void LaunchDecodeAttention(const CudaStream& stream, const DecodeAttentionLaunch& launch) {

@@ -5,8 +5,9 @@
 
 #include "kernels/cuda/paged_cache.h"
 
-// The work list of decode attention. The host makes it from the lengths of the batch's contexts, and the kernel reads
-// it from device memory, so that one launch (and one CUDA graph) serves any lengths. This file uses no CUDA.
+// The work list of decode attention. The host makes the list from the lengths of the batch's contexts, and the kernel
+// reads the list from device memory, so that one launch (and one CUDA graph) serves any lengths. This file uses no
+// CUDA.
 namespace quire::kernels {
 
 /// Rows of a tensor-core tile: query heads that share a KV head. A larger group takes several head tiles.
@@ -78,8 +79,8 @@ DecodeGrid ChooseDecodeGrid(const DecodeDevice& device, NumberType dtype, Number
 
 /// Returns whether queries stay in registers for a whole item: only if there are enough registers.
 constexpr bool DecodeKeepsQueries(int32_t head_size) { return head_size <= 128; }
-/// These functions return the tokens of a stage, the bytes of a stage (keys, values, queries of one head tile), and the
-/// bytes of a CTA besides its stages.
+/// DecodeTile: the tokens of a stage. DecodeStageBytes: the bytes of a stage (keys, values, queries of one head tile).
+/// DecodeExtraBytes: the bytes of a CTA besides its stages.
 constexpr int64_t DecodeTile(int32_t head_size) { return head_size > 128 ? 32 : 64; }
 constexpr int64_t DecodeStageBytes(NumberType dtype, NumberType cache, int32_t head_size) {
   return head_size * (2 * DecodeTile(head_size) * ByteSize(cache) + kDecodeRows * ByteSize(dtype));

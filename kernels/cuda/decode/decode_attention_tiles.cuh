@@ -9,7 +9,8 @@ namespace quire::kernels {
 struct DecodeAttentionLaunch {
   DecodeAttentionParams op;
   int64_t first_items_at, merges_at, items_at;  // offsets in op.work
-  // For all slots: [.., kDecodeRows, head_size] results; [.., kDecodeRows] largest scores (base-2 exponents) and sums.
+  // Workspace with an entry for each slot: partial: [.., kDecodeRows, head_size] results; max_score and exp_sum: [..,
+  // kDecodeRows] largest scores (base-2 exponents) and sums of weights.
   float *partial, *max_score, *exp_sum;
 };
 

@@ -7,8 +7,9 @@ namespace quire::kernels {
 
 /// Processes the rows of the QKV product: adds biases, norms heads where the model does so, applies RoPE to queries in
 /// place, and writes keys (with RoPE) and values into their slots. This one kernel replaces a split, a reshape, a sum,
-/// rotations and two scatters. In the rows, keys and values only change by biases and norms, and with norm_rotated keys
-/// also by their rotation. Dimension i of the first rotary_dim of a head rotates with dimension i + rotary_dim / 2.
+/// rotations and two scatters. The keys and values in the rows are changed by biases and norms only, and with
+/// norm_rotated the keys are also rotated there. Dimension i of the first rotary_dim of a head rotates with dimension i
+/// + rotary_dim / 2.
 struct RopeKvWriteParams {
   NumberType dtype;
   void* qkv;                 // [num_tokens, num_heads + 2 * num_kv_heads, head_size]: queries, keys, values
@@ -20,13 +21,13 @@ struct RopeKvWriteParams {
   int32_t num_heads;
   int32_t rotary_dim;  // even, at most head_size; 0: no rotation, cos_sin and positions are unused
   PagedCache cache;
-  const void* bias = nullptr;        // [num_heads + 2 * num_kv_heads, head_size] of dtype, added to every row; or null
-  const void* query_norm = nullptr;  // [head_size] of dtype: query = query / rms(query) * query_norm; or null
+  const void* bias = nullptr;        // [num_heads + 2 * num_kv_heads, head_size] of dtype, added to rows; null: none
+  const void* query_norm = nullptr;  // [head_size] of dtype: query = query / rms(query) * query_norm; null: no norm
   const void* key_norm = nullptr;    // [head_size] of dtype, the same for keys; null iff query_norm is
-  const void* value_norm = nullptr;  // [head_size] of dtype, the same for values; requires query_norm; or null
+  const void* value_norm = nullptr;  // [head_size] of dtype, the same for values; requires query_norm; null: no norm
   bool norm_rotated = false;         // heads are normed after their rotation; excludes squares and query_cos_sin
   float epsilon = 0;                 // added to the mean of squares
-  const float* query_cos_sin = nullptr;  // replaces cos_sin for queries; or null
+  const float* query_cos_sin = nullptr;  // replaces cos_sin for queries; null: cos_sin
   /// If set, all queries of a token are normed together, and so are all its keys. query_norm is then [num_heads,
   /// head_size], and key_norm [num_kv_heads, head_size]. There must be no biases.
   const float* squares = nullptr;                      // [num_tokens, 2]: sums of squares of queries and keys; or null

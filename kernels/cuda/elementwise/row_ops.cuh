@@ -7,9 +7,9 @@
 #include "kernels/layer_norm.h"
 #include "kernels/rms_norm.h"
 
-// An earlier kernel may still use the memory that these kernels read and write (except weights), so they first wait for
-// it. Later kernels wait for these in turn, so they may be allowed to start at any time. Each kernel is written out in
-// full, with its thread indices, so that a reader sees in one place what it reads and writes.
+// An earlier kernel may still use the memory that these kernels read and write (except weights), so each kernel first
+// waits for the kernel before it. Each later kernel waits in the same way, so it may be launched at any time. Each
+// kernel is written out in full, with its thread indices, so that a reader sees in one place what it reads and writes.
 namespace quire::kernels {
 
 /// Computes the second half of a norm for the row that begins at element `row`: out = residual * scale * weight, or
@@ -98,8 +98,8 @@ struct LayerNormKernel {
   }
 };
 
-/// Returns x * Phi(x), where Phi is the normal distribution's cumulative function. Its tail comes from formula 7.1.26
-/// of Abramowitz and Stegun (error <= 1e-7).
+/// Returns x * Phi(x), where Phi is the normal distribution's cumulative function. The tail of Phi comes from formula
+/// 7.1.26 of Abramowitz and Stegun (error <= 1e-7).
 __device__ inline float Gelu(float x) {
   const float size = x < 0 ? -x : x;
   const float t = 1 / (size * (0.3275911f * 0.70710678f) + 1);

@@ -31,7 +31,8 @@ struct ExpertMatmulKernel {
   static constexpr int kStageElements = (kTileRows + kBatch) * kStep;
   static constexpr int64_t kSharedSize = simt::SharedBytes(int64_t{kStages} * kStageElements * 2);
 
-  /// The layout is that of skinny_gemm.cuh: a row is 8 pieces of 16 bytes, ordered so that a matrix touches all banks.
+  /// Returns the offset of a piece of 16 bytes in a stage, as in SkinnyGemmKernel: a row has 8 pieces, ordered so that
+  /// the 8 row starts of an ldmatrix matrix lie in different banks.
   static constexpr int kPieces = kStep / 8, kRowsPerCopy = kThreads / kPieces;
   static __device__ int At(int row, int piece) { return row * kStep + (piece ^ row % 8) * 8; }
 

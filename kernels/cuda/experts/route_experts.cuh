@@ -20,7 +20,7 @@ __device__ inline uint64_t HighestOfWarp(uint64_t rank) {
   return rank;
 }
 
-/// The kernel of RouteExperts: one warp per token. Lane l handles experts l, l + 32, ...; likewise for groups.
+/// The kernel of RouteExperts: one warp per token. Lane l handles experts l, l + 32, ..., and groups l, l + 32, ...
 struct RouteExpertsKernel {
   using Params = RouteExpertsParams;
   static constexpr bool kOverlapsPrevious = true;

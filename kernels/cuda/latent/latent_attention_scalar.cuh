@@ -21,7 +21,7 @@ struct LatentScalarKernel {
   static constexpr int kThreads = 128, kWarps = kThreads / 32;
   static constexpr int kRows = LatentTileRows(NumberType::kF32, 0, 0, 0);
   static constexpr int kX = 16 / sizeof(C);
-  static constexpr int kNumbers = kMostLatentRank / 32;  // of the latent, per lane
+  static constexpr int kNumbers = kMostLatentRank / 32;  // numbers of the latent per lane
 
   static int64_t SharedSize() { return simt::SharedBytes(kWarps * kMostLatentHeadSize * 4); }
 

@@ -39,7 +39,7 @@ class LatentLoader {
     ReadBlock(work.begin / kLatentTokens);
   }
 
-  /// Starts to copy a tile into the memory of the second tile before it. Call it in the order of tiles.
+  /// Starts to copy a tile into the memory that the tile before the previous one used. Call it in the order of tiles.
   __device__ void Start(int tile) {
     const int position = tile * kLatentTokens + Lane(), offset = position & (cache_.block_size - 1);
     const simt::Global<const C> from =

@@ -15,7 +15,7 @@ struct LatentTiles {
   static constexpr int kRows = 16 * kSlabs, kThreads = 32 * kWarps;
   static constexpr int kKeys = kLatentTokens / kSlices;   // keys of a slice
   static constexpr int kColumns = kLatentRank / kSlices;  // latent numbers of a slice
-  static constexpr int kUnits = kColumns / 8;             // units of 8 of them
+  static constexpr int kUnits = kColumns / 8;             // units of 8 latent numbers in a slice
   static constexpr int kSteps = kLatentTokens / 16;       // steps of a product with a tile's values
   static constexpr int kFirstValue = kLatentHeadSize - kLatentRank;
   static constexpr float kLog2E = 1.44269504f;
@@ -37,14 +37,16 @@ struct LatentTiles {
            simt::SharedBytes(kRows * kLatentScoreStride * 4);
   }
 
-  /// A lane's part of its rows lane / 4 and 8 below it: columns lane % 4 * 2 and the next of every 8 of its slice (the
-  /// layout of an mma's result). Maxima are base-2 exponents. Sums are per lane until Sum().
+  /// A lane's part of two rows of its slab: row lane / 4 and the row 8 below. Of every 8 columns in its slice, the lane
+  /// has columns lane % 4 * 2 and the next one, as in the result of an mma instruction. Maxima are base-2 exponents. A
+  /// sum covers the lane's own columns; Sum() adds the sums of the lanes that share a row.
   struct Rows {
     float out[kUnits][4] = {};
     float max[2] = {-INFINITY, -INFINITY}, sum[2] = {};
     int limit[2] = {};  // the last position that the row sees
   };
-  /// Weights in the layout of an mma's first operand: [16 keys][rows lane / 4, 8 below; the same for keys 8 further].
+  /// Weights in the layout of an mma's first operand: [steps of 16 keys][row lane / 4, the row 8 below, then both for
+  /// the keys 8 further][two neighbouring keys].
   using Weights = float[kSteps][4][2];
 
   static __device__ int Lane() { return simt::ThreadX() % 32; }
@@ -93,7 +95,8 @@ struct LatentTiles {
     }
   }
 
-  /// Computes the scores of the slice's keys; those that a row does not see become -infinity. `position`: of the tile.
+  /// Computes the scores of the slice's keys. Scores of keys that a row does not see become -infinity. `position`:
+  /// position of the tile's first key.
   static __device__ void WriteScores(const Shared& shared, const simt::SharedArray<T>& tile, int position, float factor,
                                      const Rows& rows) {
     float scores[kKeys / 8][4] = {};

@@ -5,7 +5,8 @@
 
 namespace quire::kernels {
 
-// Chooses the kernel instantiation for the sizes. Each T has its own translation unit (paged_decode_<type>.cu).
+// Chooses the kernel instantiation for the sizes. Each type T of queries and results has its own translation unit
+// (paged_decode_<type>.cu).
 
 template <class T, class C, int kHeadSize, int kBlockSize>
 void LaunchDecode(const CudaStream& stream, DecodeLaunch launch) {

@@ -7,8 +7,8 @@
 
 namespace quire::kernels {
 
-// Chooses the kernel instantiation for the sizes, except for the block size, which the kernel reads at run time. Each T
-// has its own translation unit (prefill_attention_<type>.cu).
+// Chooses the kernel instantiation for the sizes, except for the block size, which the kernel reads at run time. Each
+// type T of queries and results has its own translation unit (prefill_attention_<type>.cu).
 
 template <class Kernel>
 void LaunchPrefill(const CudaStream& stream, const PrefillLaunch& launch) {

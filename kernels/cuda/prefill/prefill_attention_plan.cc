@@ -75,8 +75,8 @@ class Splitter {
   }
 
  private:
-  /// Splits a tile into parts that together cover all positions. Each row uses the positions of a part that it
-  /// sees.
+  /// Splits a tile into parts that together cover all positions. In each part, a row uses only the positions that the
+  /// row sees.
   void SplitTile(int64_t index, int64_t parts) {
     const PrefillTile whole = tiles_[static_cast<size_t>(index)];
     QUIRE_KERNEL_CHECK(num_merges_ < static_cast<int64_t>(merges_.size()));

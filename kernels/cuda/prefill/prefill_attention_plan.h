@@ -5,8 +5,8 @@
 
 #include "kernels/cuda/paged_cache.h"
 
-// The work list of a step's prompt chunks. The host makes it from their lengths, and the kernel reads it from device
-// memory. This file uses no CUDA.
+// The work list of a step's prompt chunks. The host makes the list from the lengths of the chunks, and the kernel reads
+// the list from device memory. This file uses no CUDA.
 namespace quire::kernels {
 
 /// A work item: rows [first_row, first_row + PrefillTileRows()) of a sequence, for every KV head. A row is one query
@@ -28,7 +28,8 @@ struct PrefillMerge {
 };
 
 inline constexpr int32_t kPrefillCut = 128;
-/// The shortest part of a tile's positions. It must be worth the time of writing and reading the partial results.
+/// The shortest part of a tile's positions. Shorter parts would save less time than writing and reading their partial
+/// results takes.
 inline constexpr int32_t kPrefillLeastPart = 512;
 
 /// Decides when the positions of a tile are split over thread blocks: a few new tokens after a long cached prefix give

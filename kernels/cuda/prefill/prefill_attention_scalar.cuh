@@ -5,10 +5,10 @@
 
 namespace quire::kernels {
 
-/// Prefill attention without tensor cores, for fp32 and for heads that need more registers than the other kernel has;
-/// it is written to be readable rather than fast. A warp processes one row at a time, 32 keys at a time, with an online
-/// softmax in fp32. For scores, each lane has one key; for the weighted sum, dimensions lane, lane + 32, ... T: type of
-/// queries and results; C: type of the cache; kMostDims: largest head size.
+/// Prefill attention without tensor cores, for fp32 and for heads that need more registers than PrefillAttentionKernel
+/// has. It is written to be readable rather than fast. A warp processes one row at a time, 32 keys at a time, with an
+/// online softmax in fp32. For scores, each lane has one key; for the weighted sum, dimensions lane, lane + 32, ... T:
+/// type of queries and results; C: type of the cache; kMostDims: largest head size.
 template <class T, class C, int kMostDims>
 struct PrefillAttentionScalarKernel {
   using Params = PrefillLaunch;

@@ -114,7 +114,7 @@ class PrefillTileLoader {
     ReadBlocks(work.begin / kTokens);
   }
 
-  /// Starts to copy a tile into the memory of the second tile before it. Call it in the order of tiles.
+  /// Starts to copy a tile into the memory that the tile before the previous one used. Call it in the order of tiles.
   __device__ void Start(int tile) {
     CopyKeys(tile);
     CopyValues(tile);

@@ -14,8 +14,8 @@ void LaunchTile(const CudaStream& stream, const QuantizedGemmParams& p) {
   simt::Launch<Kernel>({tiles}, Kernel::kThreads, Kernel::kSharedSize, stream, p);
 }
 
-/// Launches the kernel for m rows. Every thread block reads all of x. Wide tiles read it less often; the registers for
-/// sums and weights limit how wide they can be.
+/// Launches the kernel for m rows. Every thread block reads all of x, so wide tiles read x less often. The registers
+/// for sums and weights limit the width of tiles.
 template <class T, NumberType kType>
 void LaunchBatch(const CudaStream& stream, const QuantizedGemmParams& p) {
   constexpr int kBlocks = kMostTileBlocks<kType>;

@@ -14,7 +14,7 @@ inline constexpr int kMostTileBlocks = kType == NumberType::kQ6_K || kType == Nu
 
 /// The product of kTileRows weight rows with up to kBatch rows of x, computed by one thread block. The weight is A of
 /// the tensor-core product and the batch its 8 columns, as in SkinnyGemmKernel. A lane has 16 neighbouring bytes of
-/// each of its rows; the four lanes of a row read 64. These bytes become fragments in registers, without shared memory:
+/// each of its rows; the four lanes of a row have 64. These bytes become fragments in registers, without shared memory:
 /// any order of columns within a chunk will do as long as x is read in the same order. Warp w takes chunks w, w + 8, w
 /// + 16 ..., and loads the next chunk's weights while it multiplies; the warps' sums are added in order of warps. This
 /// order and the order within a chunk are the same in every instantiation of a type.

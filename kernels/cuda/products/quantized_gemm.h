@@ -7,8 +7,8 @@
 
 namespace quire::kernels {
 
-/// out = scale * x * weight^T for few rows of x; its time is that of reading the weight once. The bits of row i of out
-/// depend only on row i of x, not on m.
+/// out = scale * x * weight^T for few rows of x, which takes about as long as reading the weight once. The bits of row
+/// i of out depend only on row i of x, not on m.
 struct QuantizedGemmParams {
   NumberType dtype;  // kF16 or kBF16
   const void* x;     // [m, k], 16-byte aligned

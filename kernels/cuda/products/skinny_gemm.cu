@@ -19,8 +19,8 @@ void LaunchTile(const CudaStream& stream, const SkinnyGemmParams& p) {
   }
 }
 
-/// Launches the kernel for m rows. Every thread block reads all of x. Wide tiles read it less often; narrow tiles fill
-/// the GPU if n is small. Wide tiles are used if they give (nearly) each of an H100's 132 multiprocessors a thread
+/// Launches the kernel for m rows. Every thread block reads all of x, so wide tiles read x less often; narrow tiles
+/// fill the GPU if n is small. Wide tiles are used if they give (nearly) each of an H100's 132 multiprocessors a thread
 /// block, or half of the multiprocessors if x is as large as the tile.
 template <class T, int kBatch, int kNarrow, int kWide>
 void LaunchBatch(const CudaStream& stream, const SkinnyGemmParams& p) {

@@ -20,8 +20,8 @@ struct SkinnyGemmKernel {
   static constexpr int kWarps = 4, kThreads = kWarps * 32, kChunk = 64;
   static constexpr int kTileRows = 16 * kBlocks, kColumns = kBatch / 8;
   static constexpr int kPair = kColumns > 1 ? 2 : 1;  // column blocks per ldmatrix
-  /// Columns of K per pipeline stage. If whole chunks of weights and x would leave shared memory for too few stages, it
-  /// is half a chunk.
+  /// Columns of K per pipeline stage: a chunk, or half a chunk if whole chunks of weights and x would leave shared
+  /// memory for too few stages.
   static constexpr int kStep = kTileRows + kBatch > 48 ? kChunk / 2 : kChunk;
   static constexpr int kStageElements = (kTileRows + kBatch + (kNorm ? 1 : 0)) * kStep;
   /// As many stages as 99 KiB hold, which every architecture from sm_80 on has. A multiprocessor with 228 KiB holds two

@@ -18,10 +18,10 @@ enum class SkinnyEpilogue {
 /// The number of weight rows per thread block. Results do not depend on it, so a caller may choose by measuring.
 enum class SkinnyTile { kByShape, kNarrow, kWide };
 
-/// out = epilogue(norm(x) * weight^T) for few rows of x; its time is that of reading the weight once. With norm_weight,
-/// norm(x) = x / sqrt(mean(x^2) + epsilon) * norm_weight for each row; else norm(x) = x. In fp16, x * norm_weight must
-/// stay below 65,504, because the division by the root comes last. The bits of row i of out depend only on row i of x,
-/// not on m. x and the rows of the weight must be 16-byte aligned.
+/// out = epilogue(norm(x) * weight^T) for few rows of x, which takes about as long as reading the weight once. With
+/// norm_weight, norm(x) = x / sqrt(mean(x^2) + epsilon) * norm_weight for each row; without norm_weight, norm(x) = x.
+/// In fp16, x * norm_weight must stay below 65,504, because the division by the root comes last. The bits of row i of
+/// out depend only on row i of x, not on m. x and the rows of the weight must be 16-byte aligned.
 struct SkinnyGemmParams {
   NumberType dtype;         // kF16 or kBF16
   const void* x;            // [m, k]

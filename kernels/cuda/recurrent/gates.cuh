@@ -68,8 +68,8 @@ struct GatedNormKernel {
   }
 };
 
-/// The kernel of GateSquares. The grid is (num_tokens, num_groups): a thread block has one row's part of one group. It
-/// squares the numbers as they are stored.
+/// The kernel of GateSquares. The grid is (num_tokens, num_groups): a thread block has one row's part of one group. The
+/// thread block squares the numbers as they are stored, rounded to T.
 template <class T>
 struct GateSquaresKernel {
   using Params = GateSquaresParams;

@@ -4,12 +4,13 @@
 
 namespace quire::kernels {
 
-/// Returns log(1 + exp(x)). If x > 20 it equals x in fp32.
+/// Returns log(1 + exp(x)), which equals x in fp32 if x > 20.
 __device__ inline float Softplus(float x) { return x > 20 ? x : simt::Log1p(simt::Exp(x)); }
 
-/// Half of the rows, from row `first` on, of one column of a value head's state; the lane 16 away has the other half.
-/// Rows beyond key_dim are zeros, and stay zeros as long as the keys are zero there. There are four sums, one for each
-/// row number modulo 4, so that additions need not wait for each other. All lanes of a warp must make the calls.
+/// Half of the rows, from row `first` on, of one column of a value head's state; lane l and lane l + 16 have the two
+/// halves of a column. Rows beyond key_dim are zeros, and stay zeros as long as the keys are zero there. There are four
+/// sums, one for each row number modulo 4, so that additions need not wait for each other. All lanes of a warp must
+/// call the functions together.
 template <int kRows>
 struct HeadColumn {
   float s[kRows];
@@ -64,7 +65,7 @@ struct HeadColumn {
   }
 };
 
-/// What a token's gates give.
+/// The numbers that a token's gates give for one value head.
 struct HeadGates {
   float rate;  // learning rate: beta, or the step
   float decay;
@@ -73,9 +74,9 @@ struct HeadGates {
 /// The kernel of GatedDelta and StateSpace. Grid (sequences, value heads, pieces of value_dim): one head of a sequence,
 /// for all of its new tokens; two threads per column. Queries, keys, values and gates of as many tokens as there are
 /// warps are loaded into shared memory together, one token per warp; then every column visits them in order. A token's
-/// bits depend on the state before it and nothing else. Rule defines the recurrence:
-///   using Params: of the op; static bool kNorms: queries and keys are normed (GatedDelta)
-///   KeyHead(p, value head); Gates(p, token, value head)
+/// bits depend on the state before it and nothing else. Rule defines the recurrence by these members:
+///   Params: the op's parameters; static bool kNorms: queries and keys are normed (GatedDelta)
+///   KeyHead(p, value head): the head's key head; Gates(p, token, value head): the HeadGates
 ///   Change(column, keys, where, value, gates): the change of the state; Out(p, value head, S^T q, value): the output
 template <class Rule, class T, int kRows>
 struct HeadStateKernel {

@@ -9,8 +9,8 @@ namespace quire::kernels {
 constexpr int kEach = 32;                                    // columns of a thread's group, kSelectThreads apart
 constexpr int64_t kPiece = int64_t{kSelectThreads} * kEach;  // columns per thread block
 constexpr int kListSize = 4096;
-/// The list contains every token that is at least as good as the best token of this many groups. If several good tokens
-/// are in one group, the list is longer.
+/// Groups of columns are ordered by their best tokens. A row's list has every token that is at least as good as the
+/// best token of group number kListedGroups in this order. The list is longer if several good tokens are in one group.
 constexpr int64_t kListedGroups = 1024;
 
 /// The arrays in the workspace. View `view` of a row has the index 2 * row + view.
@@ -28,7 +28,7 @@ struct RowState {
   float max;           // -infinity: an empty row
   int32_t best;        // the first token with the logit `max`
   uint32_t floor_key;  // the list has all tokens from this key on
-  uint32_t min_key;    // lowest key that min-p leaves; from the shard's own maximum, thus no higher
+  uint32_t min_key;    // lowest key that min-p leaves in this shard; not above the key for the whole row
 };
 struct SamplingOp {
   SamplingRows in;
@@ -153,7 +153,8 @@ struct FilterRowsKernel {
   static constexpr int kThreads = kSelectThreads;
   static constexpr int64_t kSharedSize = SelectScratch::kBytes;
 
-  /// Returns the key of the best token of the kListedGroups-th group, rounded down to 16 bits.
+  /// Returns the key of the best token of group number kListedGroups, in the order of groups by best token, rounded
+  /// down to 16 bits.
   static __device__ uint32_t FloorKey(const SamplingOp& op, int64_t v, const SelectScratch& scratch) {
     const int64_t groups = op.pieces * kThreads;
     const RowSource best{op.work.group_max + v * groups, groups, {}};

@@ -12,8 +12,8 @@ struct Choice {
   Mass mass;
 };
 
-/// Reduces `choice` to the fewest tokens, by falling logit, whose mass reaches top_p * choice.mass. It becomes
-/// undecided if the source's mass is too small for that.
+/// Reduces `choice` to the fewest tokens, by falling logit, whose mass reaches top_p * choice.mass. The result is
+/// undecided if the tokens of the source do not have that mass.
 template <class Source>
 __device__ Choice KeepTopP(const Source& source, const SelectScratch& scratch, const Soften& soften, float top_p,
                            const Choice& choice, Mass listed) {
@@ -33,9 +33,9 @@ __device__ Choice KeepTopP(const Source& source, const SelectScratch& scratch, c
   return {true, place, found.before + keep * each};
 }
 
-/// Applies top-k, min-p (min_key is the lowest key that it leaves) and top-p. `complete`: the source has every token of
-/// the row whose key is at least min_key and whose weight is not zero. Otherwise it has the best ones, and `row_mass`
-/// is the mass of all tokens whose key is at least min_key (0: unknown).
+/// Applies top-k, min-p (min_key is the lowest key that min-p leaves) and top-p. `complete`: the source has every token
+/// of the row whose key is at least min_key and whose weight is not zero. Without `complete`, the source has the best
+/// of these tokens, and `row_mass` is the mass of all tokens whose key is at least min_key (0: unknown).
 template <class Source>
 __device__ Choice Restrict(const Source& source, const SelectScratch& scratch, const Soften& soften,
                            const DeviceSampling& s, uint32_t min_key, bool complete, Mass row_mass) {

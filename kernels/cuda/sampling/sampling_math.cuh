@@ -26,7 +26,7 @@ __device__ inline float FromOrderedBits(uint32_t key) {
   return logit;
 }
 
-/// A weight, or a sum of weights, in units of 2^-44 of the best token's weight. It is of a type that atomics support.
+/// A weight, or a sum of weights, in units of 2^-44 of the best token's weight. Atomics support this type.
 using Mass = unsigned long long;
 constexpr int kMassBits = 44;
 

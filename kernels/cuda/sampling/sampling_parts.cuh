@@ -10,7 +10,7 @@ struct DrawFromPartsKernel {
   static constexpr int kThreads = kSelectThreads;
   static constexpr int64_t kSharedSize = ListMemory::kBytes + simt::SharedBytes(kListSize * 4);
 
-  /// One view of a row, joined over all shards.
+  /// One view of a row (edited or raw logits), combined from the headers of all shards.
   struct Whole {
     float max;
     int32_t best;

@@ -3,14 +3,14 @@
 #include "kernels/cuda/sampling/sampling.h"
 
 // Sampling from a sharded vocabulary. Each rank summarises its shard, the summaries are gathered, and every rank
-// samples the same tokens from all of them. If the summaries do not decide a row, the shard that has the token finds
-// it, or the token is sampled from the whole row. The order of calls: SummarizeShard -> all-gather -> DrawFromParts [->
-// DrawInShard -> all-gather -> MergeShardDraws] [-> PackRows -> ..]
+// samples the same tokens from all summaries. If the summaries do not decide a row, the shard that has the token finds
+// the token, or the token is sampled from the whole row. The order of calls: SummarizeShard -> all-gather ->
+// DrawFromParts [-> DrawInShard -> all-gather -> MergeShardDraws] [-> PackRows -> all-gather -> SampleRows]
 namespace quire::kernels {
 
-/// Returns the bytes of one rank's part. It tells other ranks, for every row, the best token, the mass and the
-/// num_candidates best tokens (at most kMaxShardCandidates; 0 suffices if no row uses top-k, top-p, min-p or top
-/// log-probabilities). Workspaces stay in use until DrawInShard.
+/// Returns the bytes of one rank's part. For every row, the part has the best token, the mass and the num_candidates
+/// best tokens (at most kMaxShardCandidates; 0 suffices if no row uses top-k, top-p, min-p or top log-probabilities).
+/// Workspaces stay in use until DrawInShard.
 int64_t ShardPartBytes(int64_t num_rows, int num_candidates);
 void SummarizeShard(const CudaStream& stream, const SamplingRows& rows, int num_candidates, void* part);
 

@@ -6,9 +6,10 @@
 
 namespace quire::simt {
 
-/// Starts to copy kBytes bytes (4, 8 or 16; both addresses must be aligned to it) from from[j..] to to[i..]. If !valid,
-/// writes zeros and reads nothing. The calling thread may use the bytes after it has waited for the copy; other threads
-/// may use them after a barrier that follows this wait. A thread must wait for all of its copies before it exits.
+/// Starts to copy kBytes bytes (4, 8 or 16; both addresses must be multiples of kBytes) from from[j..] to to[i..]. If
+/// !valid, writes zeros and reads nothing. The calling thread may use the bytes after it has waited for the copy; other
+/// threads may use them after a barrier that follows this wait. A thread must wait for all of its copies before it
+/// exits.
 template <int kBytes, class T>
 __device__ void CopyAsync(T* to, int64_t i, const T* from, int64_t j, bool valid = true) {
   static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16);

@@ -17,8 +17,8 @@ __device__ inline uint32_t LoadAcquireSystem(const uint32_t* array, int64_t i) {
   return value;
 }
 
-/// Pauses between two reads of a word that another rank will write. It does nothing, because the read takes long
-/// enough.
+/// Pauses between two reads of a word that another rank will write. On a GPU no pause is needed, because the read
+/// itself takes long enough.
 __device__ inline void SpinPause() {}
 
 }  // namespace quire::simt

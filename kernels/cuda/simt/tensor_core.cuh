@@ -3,7 +3,7 @@
 // A warp's matrix fragments, the operands of tensor cores. From PTX ISA, "Matrix Fragments for mma.m16n8k16": lane l
 // has g = l / 4 and c = l % 4 * 2. Each register of a and b holds two neighbouring numbers:
 //   a[0..3]: rows g, g + 8, g, g + 8 of A [16, 16] at columns c, c, c + 8, c + 8
-//   b[0..1]: rows c and c + 8 (and the one below) of B [16, 8] at column g
+//   b[0..1]: rows c, c + 1 and rows c + 8, c + 9 of B [16, 8] at column g
 //   d[0..3]: D [16, 8] at (g, c), (g, c + 1), (g + 8, c), (g + 8, c + 1)
 
 #include <simt/device.cuh>

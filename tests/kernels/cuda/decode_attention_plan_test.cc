@@ -57,7 +57,7 @@ Planned Plan(const Batch& contexts, const std::vector<int32_t>& head_start, int3
   return p;
 }
 
-/// Expects that every position that counts belongs to exactly one item per query head, and that the slots of a split
+/// Expects that every visible position belongs to exactly one item per query head, and that the slots of a split
 /// context are those of its merge, in order.
 void ExpectCovers(const Planned& p, const Batch& contexts, const std::vector<int32_t>& head_start, int32_t window) {
   struct Parts {

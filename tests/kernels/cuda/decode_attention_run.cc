@@ -10,7 +10,7 @@ namespace quire::kernels {
 namespace {
 
 constexpr int32_t kPoison = 1 << 30;
-constexpr int64_t kSpareRows = 3;  // spare rows of tables, of no sequence
+constexpr int64_t kSpareRows = 3;  // rows of the table array that belong to no sequence
 
 std::vector<int32_t> HeadStart(const PagedDecodeParams& p) {
   std::vector<int32_t> start(static_cast<size_t>(p.cache.num_kv_heads) + 1, p.num_heads);

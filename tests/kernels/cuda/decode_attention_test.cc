@@ -82,7 +82,7 @@ TEST(DecodeAttentionTest, DecodeAttention_EqualsReference_AndReadsNothingBeforeT
   }
 }
 
-TEST(DecodeAttentionTest, AlibiAndSoftCap_EqualReference_WholeAndSplit) {
+TEST(DecodeAttentionTest, AlibiAndSoftCap_EqualReference_InWholeAndSplitContexts) {
   for (const bool alibi : {false, true}) {
     for (const float soft_cap : {0.0f, 1.5f}) {
       for (const int32_t num_ctas : {1, 6}) {
@@ -104,7 +104,7 @@ TEST(DecodeAttentionTest, DecodeAttention_EqualsReference_WithSinksInWholeAndSpl
   }
 }
 
-TEST(DecodeAttentionTest, TablesInAnyRows_AndPaddedBatches_EqualReference) {
+TEST(DecodeAttentionTest, DecodeAttention_EqualsReference_WithTablesInAnyRowsAndPaddedBatches) {
   for (uint64_t seed = 400; seed < 404; ++seed) {
     const DecodeShape shape{.block_size = seed % 2 == 0 ? 8 : 32, .context_len = {130, 1, 5, 300}};
     ExpectDecodeEqualsReference(shape, seed, {.num_ctas = 5, .min_units = 1, .padding = 4, .table_rows = true});

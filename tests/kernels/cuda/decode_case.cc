@@ -56,7 +56,8 @@ DecodeCase::DecodeCase(DecodeShape shape, uint64_t seed)
     pool->Open(begin * number, (end - begin) * number);
   }
   for (int64_t i = begin; i < end; ++i) {
-    // Every other block has finite keys that would get too much weight: NaN would hide a maximum over too many scores.
+    // Every second block has finite keys with high scores, in place of NaN: a maximum over too many scores may ignore
+    // NaN.
     const bool finite = i / (kv_heads_ * HeadElements()) % 2 == 1;
     reference::WriteNumber(keys_.data(), shape_.CachedType(), i, finite ? 200 : kNaN);
     reference::WriteNumber(values_.data(), shape_.CachedType(), i, kNaN);

@@ -15,7 +15,7 @@ std::vector<double> PagedDecode(const PagedDecodeParams& p, std::vector<double>*
 /// rounded before it multiplies its value. These errors are independent, so they grow with `spread`, the root of the
 /// sum of squares of the weighted values. Four times the largest rounding error of this spread is more than eight
 /// standard deviations. A bound by the largest value would hide the loss of some of a thousand keys. `unit` is the
-/// largest relative error of a rounding, and `sums` that of fp32 sums.
+/// largest relative error of a rounding, and `sums` is the largest relative error of fp32 sums.
 double AttentionBound(double unit, double sums, double exact, double spread);
 
 /// The keys and values of positions [first, end) of one sequence and KV head, times their scales.

@@ -75,7 +75,7 @@ class GreenSourcesTest(unittest.TestCase):
         os.remove(os.path.join(self.root, "cached"))
         self.assertFalse(self.run_once())
 
-    def test_run_that_is_not_to_record_leaves_the_recorded_list_alone(self):
+    def test_run_without_record_does_not_change_the_recorded_list(self):
         self.run_once()
         self.assertFalse(os.path.exists(os.path.join(self.root, "recorded")))
 

@@ -47,7 +47,7 @@ TEST(OneShotAllReduceTest, Sums_EqualTheSumInRankOrder_WhenOperationNumbersWrapA
   EXPECT_EQ(RunOneShot({.ranks = 3, .counts = {700, 5, 700, 20000, 13}, .first_operation = 0xfffffffe}), "");
 }
 
-TEST(OneShotAllReduceRmsNormTest, FusedAllReduceAndNorm_GivesTheBitsOfBothOneAfterTheOther) {
+TEST(OneShotAllReduceRmsNormTest, FusedAllReduceAndNorm_IsBitEqualToTheTwoSeparateOperations) {
   for (const NumberType dtype : kSumTypes) {
     for (const int64_t hidden : {8, 1000, 4096 + 8}) {
       for (const int ranks : {2, 3}) {

@@ -15,8 +15,8 @@
 
 namespace quire::kernels {
 
-/// Holds one rank back at a chosen point. This reproduces orders that occur by chance on GPUs. It works for operations
-/// of one thread block.
+/// Holds one rank back at a chosen point, which reproduces orders that occur by chance on GPUs. Works for operations of
+/// one thread block.
 struct Schedule {
   enum class Hold { kNobody, kBeforeSending, kBeforeWaiting };
   Hold hold = Hold::kNobody;

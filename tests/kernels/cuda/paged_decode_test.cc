@@ -144,7 +144,7 @@ TEST(PagedDecodeTest, BlockOffsets_MayExceed32Bits) {
                                    6, PagedDecodeV1);
 }
 
-TEST(PagedDecodeTest, PrefersV1_WhenThereAreEnoughBlocksOrNothingToSplit) {
+TEST(PagedDecodeTest, PrefersV1_IsTrue_WhenThereAreEnoughThreadBlocksOrNothingToSplit) {
   EXPECT_TRUE(PrefersV1(0, 1, 1));
   EXPECT_TRUE(PrefersV1(512, 1, 1));
   EXPECT_FALSE(PrefersV1(513, 1, 1));

@@ -248,7 +248,7 @@ TEST(PrefillAttentionTest, Emulator_FindsATableEntryOutsideThePool) {
 TEST(PrefillTilesTest, UnitOf_PutsEightRowsIntoDifferentBanks) {
   const auto banks = [](const std::vector<int>& elements) {
     std::set<int> distinct;
-    for (const int e : elements) distinct.insert(e / 8 % 8);  // units of 16 bytes, 8 of them to the 128 of all banks
+    for (const int e : elements) distinct.insert(e / 8 % 8);  // 8 units of 16 bytes fill the 128 bytes of all banks
     return distinct.size();
   };
   for (const int rows : {32, 64, 80, 96, 128, 256}) {

@@ -138,7 +138,7 @@ void PrefillCase::Plan() {
 }
 
 void PrefillCase::Cut(int32_t queries, int32_t context) {
-  const int32_t end = context - (shape_.chunks[0].context - shape_.chunks[0].queries);  // rows before this context
+  const int32_t end = context - (shape_.chunks[0].context - shape_.chunks[0].queries);  // rows before `context`
   query_start_[0] = end - queries;
   query_start_[1] = end;
   contexts_[0] = context;

@@ -42,8 +42,7 @@ TEST(QuantizedGemmTest, QuantizedGemm_EqualsReference_ForAllTypesAndBatches) {
 }
 
 TEST(QuantizedGemmTest, QuantizedGemm_EqualsReference_ForManyDepths) {
-  // Depths with fewer chunks than warps, with as many, and with one more; depths that end within a chunk; and depths of
-  // several rounds.
+  // The depths have fewer chunks than warps, as many, or one more; end within a chunk; or take several rounds.
   uint64_t seed = 100;
   for (const NumberType type : kWeightTypes) {
     for (const int64_t k : {32, 64, 96, 128, 160, 480, 512, 544, 1024, 1056, 2336})

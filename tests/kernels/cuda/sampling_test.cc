@@ -81,7 +81,7 @@ SamplingRow RowOf(const test::SamplingEffect& effect, uint64_t seed) {
   return row;
 }
 
-TEST(SamplingTest, Settings_HaveTheirEffect_WholeAndInShards) {
+TEST(SamplingTest, EverySetting_LimitsTheDrawnTokens_InWholeRowsAndInShards) {
   for (const test::SamplingEffect& effect : test::SamplingEffects()) {
     std::vector<SamplingRow> batch;
     for (uint64_t seed = 0; seed < test::kEffectSeeds; ++seed) batch.push_back(RowOf(effect, seed));
@@ -111,7 +111,7 @@ SamplingRow PlainRow(test::Random& random, int64_t vocab, float scale) {
   return row;
 }
 
-TEST(SamplingTest, Draws_EqualTheCpus_InThousandsOfRows) {
+TEST(SamplingTest, Draws_EqualTheDrawsOfTheCpu_InThousandsOfRows) {
   test::Random random(4);
   int near_misses = 0, rows = 0;
   const auto expect = [&](const SamplingRow& row, int count, const std::string& what) {
@@ -146,7 +146,7 @@ double ChiSquareScore(const std::vector<double>& weights, const std::vector<Draw
   return (statistic - (kept - 1)) / std::sqrt(2.0 * (kept - 1));
 }
 
-TEST(SamplingTest, Draws_FollowTheDistribution_WholeAndInShards) {
+TEST(SamplingTest, Draws_FollowTheDistribution_InWholeRowsAndInShards) {
   test::Random random(5);
   SamplingRow row = PlainRow(random, 30, 1);
   std::vector<double> weights;
@@ -171,7 +171,7 @@ void ExpectAllWays(const std::vector<SamplingRow>& batch, const std::string& wha
   EXPECT_EQ(near_misses, 0);
 }
 
-TEST(SamplingTest, Ties_GoToTheLowestId_WholeAndInShards) {
+TEST(SamplingTest, Ties_GoToTheLowestId_InWholeRowsAndInShards) {
   const int64_t vocab = 5000;  // more ties than a candidate list holds
   SamplingRow row;
   row.logits.assign(vocab, 1.5f);
@@ -191,7 +191,7 @@ TEST(SamplingTest, Ties_GoToTheLowestId_WholeAndInShards) {
   ExpectAllWays(batch, "two values");
 }
 
-TEST(SamplingTest, Draws_EqualTheCpus_ForVocabulariesOfManyPieces) {
+TEST(SamplingTest, Draws_EqualTheDrawsOfTheCpu_ForVocabulariesOfManyPieces) {
   test::Random random(8);
   SamplingRow row = PlainRow(random, 100'003, 12);
   std::vector<SamplingRow> batch;

@@ -43,8 +43,8 @@ TEST(SkinnyGemmTest, SkinnyGemm_EqualsReference_ForAllTypesBatchesProloguesAndEp
 }
 
 TEST(SkinnyGemmTest, SkinnyGemm_EqualsReference_ForManyDepths) {
-  // Depths with fewer chunks of 64 than warps, with as many, and with one more; depths that end within a chunk and
-  // within its halves; and depths of many rounds.
+  // The depths have fewer chunks of 64 than warps, as many, or one more; end within a chunk or within half a chunk; or
+  // take many rounds.
   uint64_t seed = 100;
   for (const int64_t k : {8, 24, 32, 40, 64, 128, 192, 248, 256, 320, 328, 1032, 2304}) {
     for (const int32_t m : {1, 12, 20}) {
@@ -145,7 +145,7 @@ TEST(SkinnyGemmTest, SkinnyGateUpRow_InterleavesGatesAndUps_OverAllRows) {
   EXPECT_EQ(*rows.rbegin(), 47);
 }
 
-TEST(SkinnyGemmTest, SkinnyGemmSupports_Only16BitTypesWithUpTo64Rows) {
+TEST(SkinnyGemmTest, SkinnyGemmSupports_IsTrue_OnlyFor16BitTypesAndUpTo64Rows) {
   EXPECT_TRUE(SkinnyGemmSupports(NumberType::kBF16, 1, 1, 8));
   EXPECT_TRUE(SkinnyGemmSupports(NumberType::kF16, 64, 128'256, 4096));
   EXPECT_FALSE(SkinnyGemmSupports(NumberType::kF32, 1, 16, 64));

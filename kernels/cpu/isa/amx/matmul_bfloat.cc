@@ -63,7 +63,7 @@ void ShapeTiles(const TileRows& rows) {
   SetTiles(shapes);
 }
 
-/// The sums of R tiles of rows with P panels. They start from y's current values and become y's new values.
+/// The sums of R tiles of rows with P panels. The sums start from y's current values and become y's new values.
 template <int R, int P>
 struct Sums {
   alignas(64) float of[R][P][kTileRows][kLanes];
