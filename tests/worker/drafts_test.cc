@@ -268,7 +268,7 @@ TEST(HybridDraftsTest, AnswersThatBeginFromAKeptState_HaveTheSameBits_WhenDrafts
     asked.push_back(first[0]);
     asked[1].prompt.insert(asked[1].prompt.end(), answer.begin(), answer.end() - 8);
     asked[1].max_tokens = 40;
-    // Each request for itself, in a new group without anything cached.
+    // The right answers come from each request by itself, in a new group without anything cached.
     Sinks right = said;
     right.push_back(AnswersOf(files, {asked[1]}, setup, nullptr)[0]);
     setup.one_by_one = true;
@@ -489,7 +489,7 @@ TEST(PredictionLayerTest, Answers_HaveTheSameBits_WithGuessesOfAPredictionLayer)
 
 /// The layer guesses right only from the hidden state of the right position. The texts share their beginnings, so
 /// prefixes come from the cache, choices share blocks, and sequences are preempted.
-TEST(PredictionLayerTest, Guesses_AreRight_WhenThePredictionLayerIs_AlsoAfterSwapsAndFromTheCache) {
+TEST(PredictionLayerTest, Guesses_AreRight_WhenThePredictionLayerIsRight_AlsoAfterSwapsAndFromTheCache) {
   const test::ForeseenModel model;
   const ModelFiles files = model.Open(), layer = model.OpenPrediction();
   std::vector<DraftedAsk> asked;

@@ -130,7 +130,7 @@ TEST(DrawTest, Draw_MarksTheToken_WhenItsConstraintIsOverworkedOrAtADeadEnd) {
   EXPECT_FALSE(dead.broken() || dead.overworked());
 }
 
-TEST(DrawTest, Draw_MarksADeadEnd_WhenNoTokenIsLeft_AndBrokenWhenLogitsAreNaN) {
+TEST(DrawTest, Draw_MarksADeadEnd_WhenNoTokenIsLeft_AndABrokenRow_WhenLogitsAreNaN) {
   SequenceState sequence = Greedy(nullptr);
   sequence.sampling.grammar = {};
   sequence.sampling.allowed_tokens = {5};

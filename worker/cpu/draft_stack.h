@@ -31,11 +31,11 @@ class DraftStack final : public Guesser {
   int64_t weight_bytes() const override { return decoder_.weights().bytes(); }
   std::string Name() const override;
   /// Returns no guess for an order if the draft model must first read too many tokens, the sequence is too long for it,
-  /// or blocks have left the window.
+  /// or its first blocks were dropped because they left the sliding window.
   std::vector<Draft> Guess(const std::vector<GuessOrder>& orders, const SequenceTable& table) override;
 
  private:
-  /// An ordered sequence in a pass.
+  /// A sequence in a pass for which a guess is ordered.
   struct Lane {
     const SequenceState* sequence;
     Draft draft;

@@ -29,14 +29,14 @@ class Guesser {
     int64_t block_bytes = 0;  // bytes of a block, both parts together; own_bytes without a guesser
     int spare_blocks = 0;     // number of blocks behind the pool's blocks, for guessed tokens
 
-    /// Returns the bytes of the blocks that a state of `bytes` bytes needs, or fewer: the guesser's part of a block
-    /// holds nothing of a state.
+    /// Returns the bytes of the blocks that a state of `bytes` bytes occupies, because the guesser's part of a block
+    /// holds nothing of a state. Without a guesser, returns `bytes` itself.
     int64_t StateBytes(int64_t bytes) const {
       return block_bytes == own_bytes ? bytes : (bytes + own_bytes - 1) / own_bytes * block_bytes;
     }
   };
-  /// The rows that a step has computed. `rows`: of each member of the batch, how many of its tokens remain, from its
-  /// first token on. `hidden` [tokens of the batch, hidden]: the served model's last hidden states, normed.
+  /// The rows that a step has computed. `rows`: for each member of the batch, the number of its leading tokens that
+  /// remain after verification. `hidden` [tokens of the batch, hidden]: the served model's last hidden states, normed.
   struct Computed {
     const std::vector<BatchMember>& batch;
     std::span<const int32_t> rows;
@@ -49,7 +49,7 @@ class Guesser {
   virtual ~Guesser() = default;
 
   virtual int64_t weight_bytes() const = 0;
-  /// Returns a sentence for the log that names the guesser, without its end.
+  /// Returns the name of the guesser for a sentence of the log, for example "the draft model PATH".
   virtual std::string Name() const = 0;
   /// Sets the memory: num_blocks blocks, then the spare blocks.
   void UsePool(std::byte* pool, const Places& places, int num_blocks);
@@ -63,7 +63,7 @@ class Guesser {
   /// guesser has not read enough of the sequence, or the sequence is too long for it.
   virtual std::vector<Draft> Guess(const std::vector<GuessOrder>& orders, const SequenceTable& table) = 0;
 
-  /// Marks the block, which need not be in the pool, as unread. Called before other bytes are copied into it.
+  /// Marks the block, which need not be in the pool, as unread. Called before other bytes are copied into the block.
   static void Void(std::byte* block, const Places& places);
 
  protected:
@@ -74,7 +74,7 @@ class Guesser {
   std::byte* PartOf(int block) const { return pool_ + block * places_.block_bytes + places_.part_at; }
   GuesserBlock& HeadOf(int block) { return *reinterpret_cast<GuesserBlock*>(PartOf(block)); }
   void CopyPart(int from, int to);
-  /// Appends the spare blocks of the call's sequence with this number, from 0 to MostGuessedSequences - 1.
+  /// Appends the spare blocks of the call's sequence `number`, which is from 0 to MostGuessedSequences - 1.
   void AppendSpareBlocks(size_t number, std::vector<int>& blocks) const;
 
  private:

@@ -48,7 +48,7 @@ std::vector<SampledToken> Sampler::Draw(std::span<float> logits, const std::vect
 
 std::vector<size_t> Sampler::Mask(std::span<float> logits, const std::vector<size_t>& rows,
                                   std::vector<SampledToken>& out) {
-  // A row's entry in masks_ has its outcome, then its mask.
+  // A row's entry in masks_ has the grammar's outcome in its first word, then the mask of allowed tokens.
   const size_t words = 1 + MaskWords(vocab_size_);
   RowDrawer drawer;
   masks_.clear();

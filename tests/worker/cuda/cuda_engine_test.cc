@@ -532,7 +532,7 @@ TEST(CudaPrefillTest, Prefill_EqualsTheCpuEngine_WhenAChunkBehindALongPrefixIsSp
   std::vector<Ask> asks = SomeAsks(files, 22, {1200, 7});
   asks[0].sampling.num_prompt_logprobs = 0;
   const test::Setup setup{.num_blocks = 100, .max_step_tokens = 64, .max_model_len = 1400};
-  // The plan that the engine makes for the last chunk.
+  // Checks that the engine's plan for the last chunk splits the chunk: the plan has a merge.
   const kernels::PrefillSplit split{2 * Device(0).num_sms(), 1};
   std::vector<kernels::PrefillTile> tiles(static_cast<size_t>(kernels::PrefillTileCapacity(64, 1, 2, 128, split)));
   std::vector<kernels::PrefillMerge> merges(static_cast<size_t>(split.MaxMerges()));
@@ -787,7 +787,7 @@ TEST(QuantizedOnDeviceTest, NotesOnExpanded_CountTheMatricesThatAreExpanded) {
   EXPECT_THAT(notes({.packed_bits = 4}, kBF16), testing::IsEmpty());
   EXPECT_THAT(notes({}, kF32), testing::IsEmpty()) << "plain numbers are not expanded";
   EXPECT_THAT(notes({.packed_bits = 4}, kF32), testing::ElementsAre(testing::StartsWith("14 matrices of ")));
-  // 2 layers with 6 experts, each of 3 matrices.
+  // The model has 2 layers with 6 experts of 3 matrices each.
   EXPECT_THAT(notes({.kv_heads = 2, .family = "gpt_oss", .mxfp4 = true}, kF32),
               testing::ElementsAre(testing::StartsWith("36 matrices of ")));
 }
