@@ -17,8 +17,9 @@
 
 namespace quire {
 
-/// The draft model of rank 0: a whole, smaller model that guesses which tokens follow a sequence. It computes only what
-/// a guess needs: before it guesses, it reads the tokens that it has not read yet, some of them in each step.
+/// The draft model of rank 0: a whole, smaller model that guesses which tokens follow a sequence. It does not run in
+/// every step, but only when a guess is ordered: then it first reads the sequence's tokens that it has not read yet, at
+/// most kMostRows in one call.
 class DraftStack final : public Guesser {
  public:
   /// The most tokens, of all sequences together, that one call of Guess reads before it guesses. A call reads fewer

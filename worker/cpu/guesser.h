@@ -21,7 +21,7 @@ namespace quire {
 /// has read. Copies of whole blocks contain both parts. Wrong or missing numbers worsen guesses and change no answer.
 class Guesser {
  public:
-  /// Where the guesser's numbers lie in the blocks, whose first bytes belong to the served model.
+  /// Says where the guesser's numbers lie in each block, whose first bytes belong to the served model.
   struct Places {
     int64_t own_bytes = 0;    // bytes of a block that belong to the served model
     int64_t part_at = 0;      // offset in bytes of the guesser's part in a block
@@ -29,8 +29,8 @@ class Guesser {
     int64_t block_bytes = 0;  // bytes of a block, both parts together; own_bytes without a guesser
     int spare_blocks = 0;     // number of blocks behind the pool's blocks, for guessed tokens
 
-    /// Returns the bytes of the blocks that a state of `bytes` bytes occupies, because the guesser's part of a block
-    /// holds nothing of a state. Without a guesser, returns `bytes` itself.
+    /// Returns the bytes of the whole blocks that a state of `bytes` bytes occupies. A state is kept only in the first
+    /// own_bytes of each block. Without a guesser, returns `bytes` itself.
     int64_t StateBytes(int64_t bytes) const {
       return block_bytes == own_bytes ? bytes : (bytes + own_bytes - 1) / own_bytes * block_bytes;
     }
@@ -57,7 +57,7 @@ class Guesser {
   void Overwrite(const std::vector<BatchMember>& batch, const SequenceTable& table);
   /// True when the guesser reads what each step has computed (Read).
   virtual bool reads_steps() const { return false; }
-  /// Called after the served model has computed the batch, whose draws are verified and not yet in the table.
+  /// Reads what a step of the served model has computed. The step's tokens are verified but not yet in the table.
   virtual void Read(const Computed&, const SequenceTable&) {}
   /// Guesses the tokens that follow the known tokens of each ordered sequence. Returns no guess for an order where the
   /// guesser has not read enough of the sequence, or the sequence is too long for it.

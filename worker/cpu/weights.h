@@ -49,8 +49,9 @@ struct MixerWeights {
 
 /// One rank's weights of latent attention. LayerWeights::attention_out is the output projection.
 struct LatentWeights {
-  Matrices in;                    // the queries' low-rank input [query_rank, hidden] (if any), then the
-                                  // row to cache [rank + rotated_dim, hidden], latents first
+  /// The projection to the queries' low-rank input [query_rank, hidden] (if any), then the projection to the row to
+  /// cache [rank + rotated_dim, hidden], latents first.
+  Matrices in;
   std::vector<float> query_norm;  // [query_rank]; empty: no low-rank input
   Matrices query;                 // [local heads * query_dim, query_rank or hidden]
   std::vector<float> norm;        // [rank]

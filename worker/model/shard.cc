@@ -111,7 +111,7 @@ std::map<int64_t, int64_t> MlpNumbersBySize(const ModelSpec& spec) {
   return numbers;
 }
 
-/// How heads that keep a state are split. With the gated delta rule, all value heads of a key head go to one rank.
+/// Says how heads that keep a state are split. With the gated delta rule, all value heads of a key head go to one rank.
 /// State spaces split value heads one by one, because a model may have a single key head.
 struct StateHeads {
   int64_t at_once;
