@@ -88,7 +88,7 @@ class Agent:
 
 
 def stands_for(number):
-    """Returns the name of the tool of turn `number`, from 1."""
+    """Returns the name of the tool that exists only for turn `number` (from 1)."""
     return f"t{number:02}"
 
 

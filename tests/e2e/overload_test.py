@@ -319,7 +319,7 @@ class PatternTest(OverloadCase):
                 self.assertIn("s to split", answer["error"]["message"])
 
     def test_bad_words_share_one_time_bound_for_splitting(self):
-        """Each bad word by itself is far below the bound."""
+        """Splitting one of these bad words takes far less time than the bound; splitting all of them takes more."""
         with self.nobody_else_notices():
             status, answer = self.server.post("/v1/completions", {"prompt": [5], "max_tokens": 1, "bad_words": ["a" * 256] * 64})
         self.assertEqual(status, 400, answer)

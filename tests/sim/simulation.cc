@@ -1,4 +1,4 @@
-// The course of a run: clients, operators, the clock, and the invariants that are checked after every event.
+// Simulates the course of a run: clients, operators, the clock, and the invariants that are checked after every event.
 #include "tests/sim/simulation.h"
 
 #include <algorithm>

@@ -60,7 +60,7 @@ class OneRank {
     plan.step = ++step_;
     return plan;
   }
-  /// Begins a sequence, in place of the one before. The first `computed` tokens are in its blocks.
+  /// Begins a sequence, in place of the previous sequence. The first `computed` tokens are in its blocks.
   void Begin(StepPlan& plan, const Tokens& tokens, int num_prompt_tokens, int computed, std::vector<BlockId> blocks) {
     if (slot_ > 0) plan.released = {slot_ - 1};
     const std::vector<BlockId> state = NewBlocks(static_cast<size_t>(state_blocks_));
@@ -203,7 +203,7 @@ class PredictionBlocksTest : public PredictionTest {};
 
 TEST_P(PredictionTest, Guesses_EqualTheReference_HoweverThePromptIsCut) { ExpectReference(files_, layer_); }
 
-/// A prediction layer of a GGUF file, which has the numbers of the other file.
+/// Tests a prediction layer from a GGUF file, which has the same numbers as the layer's safetensors file.
 class PredictionGgufTest : public PredictionTest {};
 
 TEST_P(PredictionGgufTest, Guesses_EqualTheReference_WithAGgufFile) {

@@ -544,7 +544,7 @@ TEST(CudaPrefillTest, Prefill_EqualsTheCpuEngine_WhenAChunkBehindALongPrefixIsSp
   test::ExpectAlikePrompts(got, want, 0.004);
 }
 
-// The second prompt begins with the first one's blocks, and its last chunk is split over the device.
+// The second prompt begins with the first one's blocks, and its last chunk is split over the device's multiprocessors.
 TEST(CudaLatentsTest, Answers_EqualTheCpuEngine_BehindALongCachedPrefix) {
   const test::RandomModel model({.hidden = 64,
                                  .layers = 1,
