@@ -499,7 +499,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const testing::TestParamInfo<Case>& test_case) { return test_case.param.name; });
 
 // The pool holds one prompt at a time, so the second answer to each prompt takes its blocks from the host.
-TEST(CudaHostCacheTest, CopiesOnTheHosts_ComeBack_OnTwoRanks) {
+TEST(CudaHostCacheTest, BlocksCopiedToTheHosts_ComeBack_OnTwoRanks) {
   const test::RandomModel model({.dtype = "F32"}, 5);
   const ModelFiles files = ModelFiles::Open(model.path());
   std::vector<Ask> asks = SomeAsks(files, 9, {100, 90});
