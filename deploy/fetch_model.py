@@ -23,7 +23,7 @@ def plain(text):
 
 
 def distrust_the_hub():
-    """Makes the client refuse hub answers whose hashes have another form. The client names files in its cache by a file's hash and the
+    """Makes the client refuse hub answers whose hashes are malformed. The client names files in its cache by a file's hash and the
     commit's; a hub that sends `../../x` or `/etc/x` instead could have files written there."""
     read_metadata, read_repository = file_download.get_hf_file_metadata, HfApi.repo_info
 
@@ -51,8 +51,8 @@ def is_of_kind(name, kind):
 
 
 def patterns(repository, kind=None):
-    """Patterns of the files to fetch: the model in safetensors, or the only model of a repository of GGUF files, whole or split;
-    with a kind of quantisation only models of that kind count."""
+    """Returns the names, or patterns, of the files to fetch: the model in safetensors, or the only model of a repository of GGUF files,
+    whole or split. With `kind`, a kind of quantisation, only models of that kind count."""
     names = list_repo_files(repository)
     models = [name for name in names if name.endswith(".gguf") and "mmproj" not in os.path.basename(name)]
     if kind:
@@ -68,7 +68,8 @@ def patterns(repository, kind=None):
 
 
 def digest(path, name):
-    """Returns the file's hash in the form of its name: SHA-256 of large files, git's SHA-1 of others; None for another form of name."""
+    """Returns the file's hash in the form of its name: SHA-256 of large files, git's SHA-1 of others; None if the name has the form of
+    neither hash."""
     if not HASH.fullmatch(name):
         return None
     large = len(name) == 64

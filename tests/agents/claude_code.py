@@ -14,7 +14,7 @@ CHECK = 'from words import count\nassert count("one  two\\nthree") == 3, count("
 
 
 def turns_in(work):
-    """Returns the forced turns for a folder."""
+    """Returns the answers that the proxy forces the model to give, one per turn. work: the agent's working folder."""
 
     def bash(command):
         return Call("Bash", command=command)

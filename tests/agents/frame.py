@@ -44,7 +44,8 @@ class Say:
 
 
 class Agent:
-    """An agent. `turns` are the forced turns. `wanted` has the files and their content that the agent must leave."""
+    """A coding agent. `turns`: the answers that the model is forced to give, one per turn. `wanted`: the files that the agent must leave,
+    by name, with their content."""
 
     name = None
     package = None      # name in requirements.txt
@@ -87,7 +88,7 @@ class Agent:
 
 
 def stands_for(number):
-    """Returns the name of the tool of turn `number`, from 1."""
+    """Returns the name of the tool that exists only for turn `number` (from 1)."""
     return f"t{number:02}"
 
 

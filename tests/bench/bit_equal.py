@@ -88,7 +88,8 @@ def usual_models(folder):
 
 
 def requests():
-    """Returns prompts that every model knows. Half of them share their beginnings; some are longer than a step."""
+    """Yields requests with prompts of token ids that are in every model's vocabulary. Half of them share their beginnings; some are longer
+    than a step."""
     rng = random.Random(7)
     common = [rng.randrange(2, VOCAB - 5) for _ in range(40)]
     for length in (1, 5, 16, 33, 100, 300, 700):

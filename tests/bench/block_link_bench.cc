@@ -84,8 +84,8 @@ std::vector<BlockRuns> RunsOf(size_t self, size_t selves, size_t others) {
   return all;
 }
 
-/// Sends all blocks from the givers to the takers, kRounds times. Returns the bytes per second of the fastest round,
-/// summed over all givers.
+/// Sends all blocks from the sending workers (givers) to the receiving workers (takers), kRounds times. Returns the
+/// bytes per second of the fastest round, summed over all sending workers.
 double Exchange(const Case& what) {
   std::vector<WorkerKeys> keys(what.givers);
   std::vector<std::string> public_keys, taker_keys(what.takers);

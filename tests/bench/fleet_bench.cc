@@ -42,7 +42,7 @@ Frame Take(Channel& channel) {
   Fail("no frame came within 10 s");
 }
 
-/// Returns a decode step of this many sequences, some of which get a block.
+/// Returns the plan of a step that decodes one token of each of `sequences` sequences.
 StepPlan DecodePlan(int sequences, StepId step) {
   StepPlan plan;
   plan.epoch = 1;
@@ -145,7 +145,7 @@ class SimulatedReplica {
     return view;
   }
 
-  /// Begins a step if there is work, and returns whether it did. The step ends kStepSeconds later.
+  /// Begins a step if there is work, and returns true if one began. The step ends kStepSeconds later.
   bool Begin(double now) {
     const StepPlan* plan = busy || !serving ? nullptr : engine_.NextPlan(now);
     if (plan == nullptr) return false;

@@ -106,7 +106,7 @@ def wait_for(condition, seconds, server):
 
 
 def lose_rack(network, server, asked, right, report):
-    """The last nodes are the rack. The first node leads; a server whose own host is lost cannot be tested."""
+    """Measures the loss of a rack. The rack is the last nodes; the server runs on the first node, which is not lost."""
     rack = network.nodes[-asked.rack:]
     streams = start_streams(server, asked.streams, asked.tokens)
     cut = time.monotonic()

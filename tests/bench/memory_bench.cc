@@ -38,7 +38,8 @@ RealResults RunReal(const MemoryBenchCommand& command) {
   const int longest = static_cast<int>(std::min<int64_t>(asked, model.spec().max_position));
   const LengthDistribution lengths = LengthDistributionNamed(command.lengths);
   const uint64_t seed = command.simulated.seed;
-  // One region of max_model_len tokens: the least memory with which contiguous reservation can serve such sequences.
+  // The KV memory holds one region of `longest` tokens. This is the least memory with which contiguous reservation can
+  // serve sequences of that length.
   const auto trace = MakeTrace({lengths, command.real_requests, 0, std::min(longest, 2048), seed});
   const auto few = MakeTrace({lengths, 6, 0, 1024, seed});
   RealResults results;

@@ -48,7 +48,7 @@ TEST(MemoryTrace, LengthsOfRequests_HaveTheMeansOfTheLiterature) {
   EXPECT_NEAR(any_output, 512.5, 10);
 }
 
-TEST(MemoryTrace, Arrivals_HaveTheGivenRate_AndTheLengthsOfRequestsDoNotDependOnIt) {
+TEST(MemoryTrace, Arrivals_HaveTheGivenRate_WithoutAnEffectOnTheLengthsOfRequests) {
   const auto at_once = MakeTrace({LengthDistribution::kAlpaca, 10000, 0, 2048, 3});
   auto poisson = MakeTrace({LengthDistribution::kAlpaca, 10000, 4.0, 2048, 3});
   EXPECT_NEAR(poisson.back().arrival_seconds, 2500, 100);

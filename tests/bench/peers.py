@@ -66,7 +66,7 @@ class Server:
         return self
 
     def said(self, word):
-        """Returns the first line of its output with the word."""
+        """Returns the first line of the server's output that contains the word; an empty string if there is none."""
         self.log.seek(0)
         return next((line.strip() for line in self.log if word in line), "")
 

@@ -40,7 +40,7 @@ def in_order(values):
 
 
 def lines(path, title, x_label, y_label, series, binary=False, most=None):
-    """series: {name: [(x, y)]}. binary: x are powers of two. most: upper end of the y axis."""
+    """Draws a chart with one line for each series. series: {name: [(x, y)]}. binary: x are powers of two. most: upper end of the y axis."""
     figure, axes = pyplot.subplots(figsize=SIZE)
     for (name, points), colour, marker in zip(series.items(), COLOURS, MARKERS):
         many = len(points) > 50
@@ -125,7 +125,8 @@ def plan(found, directory):
 
 
 def speeds(rounds):
-    """Returns (loads, {way: speeds relative to the last way}) of one model; the tables show start and memory."""
+    """Returns (loads, {way: speeds relative to the last way}) of one model; a way is an engine with its options. Leaves out the start and
+    the memory, which only the tables show."""
     ways = {}
     for one in rounds:
         if "found" in one:

@@ -1,4 +1,5 @@
-"""aider: changes a file on request, whole and streamed, with both of its edit formats; also a second request in the same chat."""
+"""Tries aider: changes of a file on request, whole and streamed, with both of aider's edit formats; also a second request in the same
+chat."""
 import os
 import pathlib
 import subprocess

@@ -1,4 +1,5 @@
-"""inspect_ai: evaluations with a scorer, of plain questions and of an agent that calls a tool and submits its answer; structured output."""
+"""Tries inspect_ai: evaluations with a scorer, of plain questions and of an agent that calls a tool and submits its answer; structured
+output."""
 import os
 import tempfile
 

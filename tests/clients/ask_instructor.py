@@ -1,4 +1,4 @@
-"""instructor: an object of a given type, in every mode for OpenAI's and Anthropic's endpoints, whole and in parts."""
+"""Tries instructor: an object of a given type, in every mode for OpenAI's and Anthropic's endpoints, whole and in parts."""
 import json
 from typing import Literal
 

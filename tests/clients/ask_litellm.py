@@ -1,4 +1,4 @@
-"""litellm as a proxy between OpenAI's and Anthropic's clients and Quire: chats, streams, tools, responses, messages, embeddings."""
+"""Tries litellm as a proxy between OpenAI's and Anthropic's clients and Quire: chats, streams, tools, responses, messages, embeddings."""
 import json
 import os
 import secrets

@@ -1,4 +1,4 @@
-"""llama-index with OpenAILike: chats, streams, completions, agents with a tool, objects of a given type, and embeddings."""
+"""Tries llama-index with OpenAILike: chats, streams, completions, agents with a tool, objects of a given type, and embeddings."""
 import asyncio
 from typing import Literal
 

@@ -1,5 +1,5 @@
-"""mteb: tasks of retrieval, similarity, classification and reranking, made up here, because data sets are out of reach; through mteb's own
-clients of /v1/embeddings and /v1/rerank."""
+"""Tries mteb through its own clients of /v1/embeddings and /v1/rerank. The tasks (retrieval, similarity, classification and reranking) are
+made up here, because data sets are out of reach."""
 import os
 import tempfile
 

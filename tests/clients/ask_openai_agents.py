@@ -1,5 +1,5 @@
-"""openai-agents: loops with a tool, whole and streamed, with chats and with responses; outputs of a given type; a second question in a
-session; and an agent that hands over to another."""
+"""Tries openai-agents: loops with a tool, whole and streamed, with chats and with responses; outputs of a given type; a second question in
+a session; and an agent that hands over to another."""
 import asyncio
 from typing import Literal
 

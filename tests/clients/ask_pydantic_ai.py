@@ -1,4 +1,4 @@
-"""pydantic-ai: agents with a tool, outputs of a given type, and streams, with chats, responses and messages."""
+"""Tries pydantic-ai: agents with a tool, outputs of a given type, and streams, with chats, responses and messages."""
 import asyncio
 from typing import Literal
 

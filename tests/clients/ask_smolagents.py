@@ -1,4 +1,4 @@
-"""smolagents: agents that call tools, and agents that write code, whole and streamed."""
+"""Tries smolagents: agents that call tools, and agents that write code, whole and streamed."""
 import contextlib
 import io
 

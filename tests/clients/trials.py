@@ -85,8 +85,8 @@ class Proxy(PassingProxy):
 
 
 class Trials:
-    """Tries several things one after the other, whatever the result of each. A trial fails when it raises, when an answer had a
-    status of 400 or more, and when a step was not asked for."""
+    """Tries several things one after the other, whatever the result of each. A trial fails when it raises, when an answer had a status of
+    400 or more, or when the client sent fewer requests than the trial has steps."""
 
     def __init__(self, *packages):
         self.proxy = Proxy(sys.argv[1])

@@ -208,7 +208,7 @@ class KubernetesTest(unittest.TestCase):
         pod, = pods(chart())
         self.assertNotIn("topology", json.dumps(pod["spec"]["volumes"]))
 
-    def test_collectors_are_told_of_pods_only_when_the_network_policy_lets_them_in(self):
+    def test_chart_announces_metrics_only_when_the_network_policy_admits_the_collector(self):
         for changes, annotated, monitored in (({}, False, False), ({"metricsFrom": "watch"}, True, False),
                                               ({"metricsFrom": "watch", "serviceMonitor": True}, False, True)):
             objects = chart(**changes)

@@ -24,7 +24,7 @@ def named(*adapters):
 
 
 def cases():
-    """Yields (model, case) for each adapter of gqa, and for gqa itself."""
+    """Yields (model, case) for each adapter of the golden model gqa, and for gqa itself."""
     with open(os.path.join(GOLDEN, "adapters.json")) as f:
         known = json.load(f)
     for adapter in ADAPTERS:

@@ -316,7 +316,7 @@ class WindowTest(ScriptedCase):
                 finally:
                     self.browser = kept
 
-    def test_panels_open_in_sight_of_a_reader_who_is_far_down_on_a_phone(self):
+    def test_panels_open_in_view_when_a_phone_is_scrolled_far_down(self):
         with Browser(400, 860) as phone:
             self.browser, kept = phone, self.browser
             try:

@@ -162,7 +162,7 @@ class TextTest(ScriptedCase):
     def html(self):
         return self.browser.run("return [...document.querySelectorAll('.assistant .text')].at(-1).innerHTML")
 
-    def test_long_answer_is_read_in_short_pieces_and_in_bounded_work(self):
+    def test_long_answer_is_parsed_in_short_pieces_with_bounded_work(self):
         self.browser.run("""
             window.read = [];
             const {lex} = marked.Lexer.prototype;
@@ -188,7 +188,7 @@ class TextTest(ScriptedCase):
                 self.assertEqual(self.browser.run("return [...document.querySelectorAll('.assistant .text')].at(-1).textContent.includes('too long for the page')"), elements > 30000)
                 print(f"{name}: {elements} elements, {took:.2f} s of a processor")
 
-    def test_answer_past_the_bounds_goes_on_as_plain_text(self):
+    def test_answer_continues_as_plain_text_beyond_the_bounds_of_parsing(self):
         text = "".join(f"**word {i}**\n\n" for i in range(14000))
         self.answer("Go on.", text)
         self.assertIn("The rest is shown as it was written", self.inside("p")[-1])
@@ -196,7 +196,7 @@ class TextTest(ScriptedCase):
         self.assertEqual(re.findall(r"word (\d+)", shown), [str(i) for i in range(14000)])
         self.assertTrue(shown.endswith("**word 13999**\n\n"))
 
-    def test_blocks_that_are_longer_than_a_piece_keep_their_form(self):
+    def test_markdown_blocks_longer_than_a_parsed_piece_keep_their_form(self):
         code = "".join(f"\tline {i} <b>\n\n" for i in range(1500)) + "    ```\n" + "x" * 30000
         rows = "| a | b |\n| - | - |\n" + "".join(f"| {i} | x |\n" for i in range(1500))
         items = "".join(f"{i}. item\n" for i in range(1, 1500))

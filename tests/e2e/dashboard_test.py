@@ -125,7 +125,7 @@ class RequestsTest(DashboardCase):
         for name in (first, second, third):
             self.browser.sees("#tip", f"{name}: tokens 0 to 15")
 
-    def test_block_map_pales_other_owners_when_the_pointer_is_on_one(self):
+    def test_block_map_dims_blocks_of_other_requests_when_the_pointer_is_on_a_request(self):
         begin(self.server, [8] * 64)
         begin(self.server, [1] * 64)
         self.order("/admin/pause")

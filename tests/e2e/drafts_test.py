@@ -146,8 +146,8 @@ class DraftsTest(unittest.TestCase):
 
 
 class HybridDraftsTest(unittest.TestCase):
-    """Models that carry a state from token to token."""
-    # The golden models have other tokens than the tokenizer of the test, so nothing here depends on texts but predictions.
+    """Tests models whose layers carry a recurrent state from token to token."""
+    # The golden models have other tokens than the tokenizer of the test, so only the requests with predictions depend on texts here.
     BODIES = [body for body in BODIES if not {"stop", "structured_outputs", "prompt_logprobs"} & set(body)]
 
     def test_answers_of_hybrids_keep_their_bits_with_drafts_and_with_a_killed_worker(self):
@@ -166,7 +166,7 @@ class HybridDraftsTest(unittest.TestCase):
                     kill_a_worker_while(server, 1, self.BODIES, right)
 
     def check_memory(self, server, without, flags):
-        """Checks that the rows kept for states count as weights, in the server and in the plan."""
+        """Checks that the server and `quire plan` count the memory for drafts' input rows, from which states are advanced, as weights."""
         ranks = server.get("/admin/status", admin=True)["ranks"]
         planned = subprocess.run([QUIRE, "plan", "--no-speed", "--json", "--exact", "--model", server.folder.name, *flags], capture_output=True,
                                  text=True, stdin=subprocess.DEVNULL, timeout=60)

@@ -110,7 +110,7 @@ class EmbeddingsTest(EncoderCase):
             cut = self.serve(path, *workers, "--max-num-batched-tokens", "16", "--max-num-seqs", "16")
             self.assertEqual(self.embed(cut, texts), whole, workers)
 
-    def test_short_texts_are_answered_beside_a_long_one_and_the_end_of_its_client_ends_its_work(self):
+    def test_short_texts_are_answered_beside_a_long_text_whose_work_ends_when_its_client_leaves(self):
         path = sentence_transformer(self.folder(), "bert")
         with open(os.path.join(path, "config.json"), encoding="utf-8") as f:
             config = json.load(f)
@@ -212,7 +212,7 @@ class TokenNumbersTest(EncoderCase):
             self.expect_near(weights["data"], case["sparse"], 1e-4)
             self.assertEqual(weights["token_ids"], case["prompt"])
 
-    def test_special_tokens_around_a_text_have_no_weight_and_the_first_no_vector(self):
+    def test_special_tokens_around_a_text_get_no_weight_and_the_first_of_them_gets_no_vector(self):
         ids = self.text["ids"]
         weights, = self.pool(self.text["text"], task="token_classify")
         self.assertEqual(weights["token_ids"], ids[1:-1])
@@ -221,7 +221,7 @@ class TokenNumbersTest(EncoderCase):
         rows, = self.pool(self.text["text"], task="token_embed", dimensions=5)
         self.assertEqual([len(row) for row in rows["data"]], [5] * (len(ids) - 1))
 
-    def test_pooled_vectors_are_those_of_embeddings_and_wrong_tasks_are_refused(self):
+    def test_pooling_endpoint_returns_the_vectors_of_embeddings_and_refuses_wrong_tasks(self):
         one, = self.pool(self.text["text"])
         self.assertEqual(one["data"], self.embed(self.server, self.text["text"])[0])
         many = self.pool([self.text["text"], "a"], task="embed", dimensions=7)

@@ -97,7 +97,7 @@ class FloodTest(unittest.TestCase):
             time.sleep(0.05)
 
     def ask(self):
-        """Sends a request of the patient client. Returns how many steps were planned meanwhile."""
+        """Sends a request of the client that waits while the other floods the server. Returns how many steps were planned meanwhile."""
         before, begin = self.status()["steps"], time.monotonic()
         body = {"prompt": [7, 8, 9], "max_tokens": 5, "ignore_eos": True}
         status, answer = self.server.post("/v1/completions", body, headers={"Authorization": "Bearer " + self.keys["patient"]})

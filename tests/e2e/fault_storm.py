@@ -55,8 +55,8 @@ class Storm:
         return self.server.get("/admin/status", admin=True)
 
     def hit(self, strike):
-        """Calls strike(), and waits until tokens flow again. Returns the longest time without a token in any stream. strike() returns how
-        long to wait if no new epoch need come."""
+        """Calls strike(), and waits until tokens flow again. Returns the longest time without a token in any stream. If the fault may cause
+        no new epoch, strike() returns the seconds to wait."""
         before = self.status()
         pids = [rank["pid"] for rank in before["ranks"]]
         begin = self.last_line = time.monotonic()

@@ -763,7 +763,7 @@ TESTS = {
     "cache_salt": CompletionTest.test_cache_salt_separates_cached_prefixes,
     "priority": PriorityTest.test_priority_serves_lower_numbers_first,
     "deadline_seconds": CompletionTest.test_deadline_seconds_ends_a_request_with_504,
-    "keep_alive": model_life_test.IdleTest.test_keep_alive_unloads_idle_models_and_requests_change_it,
+    "keep_alive": model_life_test.IdleTest.test_idle_models_are_unloaded_after_the_keep_alive_which_requests_can_change,
     "prediction": CompletionTest.test_prediction_gives_the_same_answer_in_fewer_steps_and_is_counted,
     "stream": CompletionTest.test_stream_equals_the_whole_answer,
     "stream_options": CompletionTest.test_stream_options_add_usage,
@@ -785,10 +785,10 @@ TESTS = {
     "include_reasoning": tools_test.ThoughtTest.test_include_reasoning_false_omits_thoughts,
     "chat_template_kwargs": tools_test.ThoughtTest.test_answer_is_content_when_the_prompt_closed_thoughts,
     "enable_thinking": tools_test.ThoughtTest.test_answer_is_content_when_the_prompt_closed_thoughts,
-    "think": tools_test.ThoughtTest.test_thinking_opens_and_closes_thoughts_as_enable_thinking_does,
-    "thinking": tools_test.ThoughtTest.test_thinking_opens_and_closes_thoughts_as_enable_thinking_does,
-    "reasoning_effort": tools_test.ThoughtTest.test_effort_and_documents_reach_the_template,
-    "documents": tools_test.ThoughtTest.test_effort_and_documents_reach_the_template,
+    "think": tools_test.ThoughtTest.test_thinking_field_opens_and_closes_thoughts_as_enable_thinking_does,
+    "thinking": tools_test.ThoughtTest.test_thinking_field_opens_and_closes_thoughts_as_enable_thinking_does,
+    "reasoning_effort": tools_test.ThoughtTest.test_reasoning_effort_and_documents_reach_the_template,
+    "documents": tools_test.ThoughtTest.test_reasoning_effort_and_documents_reach_the_template,
 }
 
 

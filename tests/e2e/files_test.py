@@ -86,7 +86,7 @@ class TemplateTest(unittest.TestCase):
 
 class StartTest(ModelCase):
     def refusal(self, *flags):
-        """Returns what a start prints before it fails. It must never wait."""
+        """Starts a server that must fail at once. Returns its output."""
         with Server("--backend", "cpu", *flags, model=self.model, wait=False) as server:
             self.assertEqual(server.process.wait(timeout=30), 2)
             return server.text()

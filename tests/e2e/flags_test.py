@@ -734,8 +734,8 @@ TESTS = {
     "--kv-cache-memory-bytes": OtherTest.test_kv_cache_memory_bytes_flag_sets_the_number_of_blocks,
     "--gpu-memory-utilization": PlainTest.test_gpu_memory_utilization_flag_zero_leaves_no_kv_memory,
     "--swap-space": SmallTest.test_swap_space_flag_sets_the_host_blocks,
-    "--load": model_life_test.IdleTest.test_keep_alive_unloads_idle_models_and_requests_change_it,
-    "--keep-alive": model_life_test.IdleTest.test_keep_alive_unloads_idle_models_and_requests_change_it,
+    "--load": model_life_test.IdleTest.test_idle_models_are_unloaded_after_the_keep_alive_which_requests_can_change,
+    "--keep-alive": model_life_test.IdleTest.test_idle_models_are_unloaded_after_the_keep_alive_which_requests_can_change,
     "--models-memory": model_life_test.SwitchingTest.test_models_memory_flag_refuses_a_model_that_does_not_fit,
     "--kv-disk": kv_disk_test.KvDiskTest.test_next_turn_finds_its_blocks_after_a_kill_on_more_workers,
     "--kv-disk-size": kv_disk_test.KvDiskTest.test_kv_disk_size_and_days_flags_bound_the_stored_files,
@@ -789,7 +789,7 @@ class CommandLineTest(unittest.TestCase):
             self.assertEqual((ended.stdout, ended.stderr.count("\n")), ("", 1), ended)
             self.assertNotIn("secret", ended.stderr)
 
-    def test_foreign_flags_reach_the_server_and_the_log(self):
+    def test_flags_of_other_engines_take_effect_or_are_explained_in_the_log(self):
         with Server("-c", "64", "--enforce-eager", "--dtype=float", "--served-model-name", "first", "second", model=TINY) as server:
             self.assertIn("--enforce-eager is not needed", server.text())
             models = server.get("/v1/models")["data"]

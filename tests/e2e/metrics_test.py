@@ -160,7 +160,7 @@ class CollectorsTest(MetricsCase):
 
 
 class DataPortTest(unittest.TestCase):
-    def test_data_port_serves_metrics_without_a_key_by_a_switch_alone(self):
+    def test_data_port_serves_metrics_without_a_key_only_with_the_flag(self):
         with tempfile.TemporaryDirectory() as directory:
             keys = os.path.join(directory, "api.keys")
             key = subprocess.run([QUIRE, "keygen", "--api", "alice", "--file", keys], check=True, capture_output=True, text=True, timeout=60).stdout.strip()

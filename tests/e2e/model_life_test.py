@@ -1,5 +1,5 @@
-"""Tests when models are loaded and unloaded: loaded on request, unloaded after idle time, for room or by operators. Also tests requests
-that wait, fail or end meanwhile."""
+"""Tests when models are loaded and unloaded: loaded on request, unloaded after idle time, to make room for another model, or by operators.
+Also tests requests that wait, fail or end meanwhile."""
 import concurrent.futures
 import http.client
 import json
@@ -154,7 +154,7 @@ class SwitchingTest(LifeCase):
 
 
 class RoomTest(LifeCase):
-    """Tests two models of which only one fits."""
+    """Tests two models of which only one at a time fits into the memory limit."""
 
     @classmethod
     def setUpClass(cls):
@@ -284,9 +284,9 @@ class RoomTest(LifeCase):
 
 
 class TurnsTest(LifeCase):
-    """Tests two models of which only one fits, and a batch."""
+    """Tests a batch with two models of which only one at a time fits into the memory limit."""
 
-    def test_a_batchs_request_is_paused_for_another_and_goes_on_without_a_token_twice(self):
+    def test_a_batch_request_is_paused_for_another_model_and_continues_without_repeated_tokens(self):
         models = listed(("second", "third"))
         body = {"model": "second", "prompt": [5, 6], "max_tokens": 1900, "temperature": 0, "ignore_eos": True, "detokenize": False, "return_token_ids": True}
         with tempfile.TemporaryDirectory() as folder, \
@@ -312,7 +312,7 @@ class TurnsTest(LifeCase):
 
 
 class IdleTest(LifeCase):
-    def test_keep_alive_unloads_idle_models_and_requests_change_it(self):
+    def test_idle_models_are_unloaded_after_the_keep_alive_which_requests_can_change(self):
         with tempfile.TemporaryDirectory() as disk, \
                 Server("--load", "request", "--keep-alive", "500ms", "--exact", "--num-kv-blocks", "150", "--kv-disk", disk, model=TINY) as server:
             self.assertEqual(workers_of(server), [])
@@ -378,7 +378,7 @@ class FailureTest(LifeCase):
                 self.assertEqual(self.models(server)["third"]["loads"], 1)
 
     def kill_while_loading(self, server, name):
-        """Kills the first worker of a start. Returns the status of the request that began it."""
+        """Kills the workers of a model while a request loads the model. Returns the status of the request."""
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             asked = pool.submit(server.post, "/v1/completions", {"model": name, "prompt": [5], "max_tokens": 1})
             before = set(workers_of(server))

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Several models that do not fit together serve a mixed load with random switching. No request is lost, every answer has the tokens
-that the model gives alone, and at each moment the workers take no more memory than `quire plan` says for the models that are loaded, with
-5 % more and what a worker takes beyond its plan when its model is alone and its KV pool is full: the program, the buffers of a step, and
-the pages of the model's file. Prompts that no one sent before fill the KV pools meanwhile.
+"""Several models that do not fit together serve a mixed load with random switching. No request is lost, every answer has the tokens that
+the model gives alone, and at each moment the workers take no more memory than `quire plan` says for the loaded models, plus 5 %, plus for
+each worker what it takes beyond its plan: the program, the buffers of a step, and the pages of the model's file. This last part is measured
+on each model alone, with a full KV pool. New prompts fill the KV pools meanwhile.
 
   model_mix_test.py                          the short form, with golden models (ctest)
   model_mix_test.py SECONDS MODEL MODEL...   for so long, with these models; prints its numbers

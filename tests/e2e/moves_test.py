@@ -48,7 +48,7 @@ def wait_for(condition, what, seconds=20):
 
 
 def resident_mib(pids):
-    """Returns the resident memory of each process; 0 for a process that has ended."""
+    """Returns the resident memory of each process in MiB; 0 for a process that has ended."""
     def of(pid):
         with contextlib.suppress(FileNotFoundError), open(f"/proc/{pid}/status") as f:
             return next((int(line.split()[1]) for line in f if line.startswith("VmRSS:")), 0) / 1024
@@ -140,7 +140,7 @@ class MovesBetweenHostsTest(StreamsCase):
 
     @staticmethod
     def ports_for_blocks(network):
-        """Returns (node, port) of every gate at which workers receive blocks; a gate greets every connection."""
+        """Returns (node, port) of every port at which workers receive blocks. Such a port sends ZeroMQ's greeting to every connection."""
         found = []
         for node in network.nodes[1:]:
             for port in range(46000, 46100):
@@ -176,9 +176,9 @@ class MovesBetweenHostsTest(StreamsCase):
                 self.assertEqual(server.terminate(), 0)
 
     def cut_in_the_middle(self, act, leaves=False, ahead=False):
-        """Moves a request from one host to the other while their link drops all packets in that direction; the coordinator hears
-        both hosts. act(server, nodes, replicas) runs while the blocks are stuck. With `ahead` they go from pool to pool while the
-        request is computed at its source; otherwise they go by the hosts' memory, and the request pauses. Both lists begin with
+        """Moves a request from one host to the other while their link drops all packets in that direction; the coordinator hears both
+        hosts. act(server, nodes, replicas) runs while the blocks are stuck. With `ahead` the blocks go from pool to pool while the request
+        is computed at its source; otherwise the blocks go by the hosts' memory, and the request pauses. `nodes` and `replicas` begin with
         the source. `leaves`: act also gets the client's socket, which it may close. Returns the counts of moves."""
         with netns.Network("a", "b", "c") as network, network.nodes[0].inside():
             with self.serve(network, ahead=ahead) as server:

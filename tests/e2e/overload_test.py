@@ -319,7 +319,7 @@ class PatternTest(OverloadCase):
                 self.assertIn("s to split", answer["error"]["message"])
 
     def test_bad_words_share_one_time_bound_for_splitting(self):
-        """Each bad word by itself is far below the bound."""
+        """Splitting one of these bad words takes far less time than the bound; splitting all of them takes more."""
         with self.nobody_else_notices():
             status, answer = self.server.post("/v1/completions", {"prompt": [5], "max_tokens": 1, "bad_words": ["a" * 256] * 64})
         self.assertEqual(status, 400, answer)
@@ -336,7 +336,7 @@ class PlacesTest(OverloadCase):
         with urllib.request.urlopen(request, timeout=30) as answer:
             return json.load(answer)["server_load"]
 
-    def test_other_clients_are_served_when_one_client_takes_all_places(self):
+    def test_other_clients_are_served_when_one_client_fills_the_batch_and_the_queue(self):
         def headers(key):
             return {"Authorization": "Bearer " + key}
         long = json.dumps({"prompt": [5], "n": 4, "max_tokens": 2000, "ignore_eos": True}).encode()
@@ -404,7 +404,7 @@ class SlowReaderTest(OverloadCase):
         with s.makefile("rb") as f:
             self.assertEqual((beginning + f.read()).count(b'"finish_reason":"length"'), 4, "all of the answer")
 
-    def test_finished_answers_to_slow_readers_hold_no_place(self):
+    def test_finished_answers_to_slow_readers_do_not_count_as_running_or_waiting(self):
         readers = [self.begin_to_read(self.server.port) for _ in range(3)]
         for _ in range(5):  # readers take 4 KB a second
             self.assertEqual(self.server.post("/v1/completions", {"prompt": [5], "n": 4, "max_tokens": 1})[0], 200)

@@ -113,7 +113,7 @@ class PlanTest(unittest.TestCase):
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(problem, done.stderr)
 
-    def test_plan_compares_cuts_by_the_models_steps_and_the_links_of_this_host(self):
+    def test_plan_compares_parallel_shapes_by_the_models_steps_and_the_links_of_this_host(self):
         done = subprocess.run([QUIRE, "plan", "--model", TINY, "-tp", "4", "--threads-per-worker", "1", "--best", "--streams", "2"],
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -200,7 +200,7 @@ class StoreTest(ResponsesCase):
         self.refused("no response", "previous_response_id", want=404, previous_response_id=answer["id"])
         self.assertEqual(request(self.server, "GET", path + "?stream=true")[0], 400)
 
-    def test_items_of_kept_answers_can_be_referred_to(self):
+    def test_input_can_refer_to_items_of_stored_responses(self):
         first = self.ask(logit_bias=ONLY_A)
         [item] = first["output"]
         refer = {"type": "item_reference", "id": item["id"]}

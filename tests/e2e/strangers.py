@@ -84,7 +84,8 @@ class Crowd:
         self.selector.register(one, selectors.EVENT_READ | selectors.EVENT_WRITE, (first, goes_on))
 
     def say(self, key):
-        """Sends a stranger's first words once it is connected, and BODY from then on if its words go on."""
+        """Sends a stranger's first bytes once it is connected. Then sends BODY again and again if BODY follows these bytes (see
+        words())."""
         first, goes_on = key.data
         key.fileobj.send(first or (BODY if goes_on else b""))
         if first:

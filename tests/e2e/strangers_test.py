@@ -1,5 +1,5 @@
 """Tests smaller attacks: control characters in model files and from clients on a terminal, ids that reveal numbers, forms from other sites,
-shares beyond all numbers, and ports of a process without free descriptors."""
+shares of a model that are out of range, and ports of a process without free descriptors."""
 import http.client
 import os
 import shutil

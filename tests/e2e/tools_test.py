@@ -173,7 +173,7 @@ class ConstrainedTest(ToolCase):
         self.chat(tools=unkept, max_tokens=4)  # calls are optional: the schema is only shown to the model
         self.chat(tools=unkept, tool_choice="required", max_tokens=4)  # the schema is not enforced, and the log says so
 
-    def test_answers_that_must_be_calls_are_calls_beside_a_response_format(self):
+    def test_required_tool_calls_are_unchanged_beside_a_response_format(self):
         plain = self.chat(n=6, tools=TOOLS, tool_choice="required", parallel_tool_calls=False)
         shape = {"type": "object", "properties": {"never": {"type": "integer"}}, "required": ["never"], "additionalProperties": False}
         for form in ({"type": "json_object"}, {"type": "json_schema", "json_schema": {"name": "x", "strict": True, "schema": shape}}):
@@ -297,7 +297,7 @@ class ThoughtTest(ToolCase):
             message = self.chat(**saying("<think>Hm</think>Yes."), **fields)["choices"][0]["message"]
             self.assertEqual(message["content"], "<think>Hm</think>Yes.")
 
-    def test_thinking_opens_and_closes_thoughts_as_enable_thinking_does(self):
+    def test_thinking_field_opens_and_closes_thoughts_as_enable_thinking_does(self):
         for thinking, flag in (({"type": "enabled"}, True), ({"type": "disabled"}, False), (True, True), (False, False)):
             sizes = [self.chat(max_tokens=1, **fields)["usage"]["prompt_tokens"] for fields in ({"thinking": thinking}, {"enable_thinking": flag}, {})]
             self.assertEqual(sizes[0], sizes[1])
@@ -307,7 +307,7 @@ class ThoughtTest(ToolCase):
             self.assertEqual(self.chat(want=400, thinking=bad)["error"]["param"], "thinking")
             self.assertEqual(self.chat(want=400, think=bad)["error"]["param"], "think")
 
-    def test_effort_and_documents_reach_the_template(self):
+    def test_reasoning_effort_and_documents_reach_the_template(self):
         def prompt_bytes(**fields):
             return self.chat(max_tokens=1, **fields)["usage"]["prompt_tokens"]
         plain = prompt_bytes()
@@ -428,7 +428,7 @@ class GenericTest(ToolCase):
     TEMPLATE, FLAGS = ("{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('turns must alternate') }}{% endif %}"
                        + PLAIN.removeprefix("{% for m in messages %}")), ()
 
-    def test_generic_form_is_chosen_and_logged_once(self):
+    def test_generic_tool_call_format_is_chosen_and_logged_once(self):
         self.chat(max_tokens=1, tools=TOOLS)
         self.chat(max_tokens=1, tools=TOOLS)
         self.assertEqual(self.server.get("/admin/status", admin=True)["settings"]["tool_call_parser"], "generic")
@@ -446,14 +446,14 @@ class GenericTest(ToolCase):
             self.check(calls)
             self.assertEqual([name for name, _ in calls], ["set_unit"])
 
-    def test_generic_form_reads_calls_in_blocks_of_code(self):
+    def test_generic_tool_call_format_reads_calls_in_code_blocks(self):
         call = '{"name": "set_unit", "arguments": {"unit": "c"}}'
         for text, words in (("Now:\n```json\n" + call + "\n```", "Now:"), (call, None), ("[" + call + "]", None)):
             choice = self.chat(tools=TOOLS, **saying(text), logit_bias={str(ord("<") - 33): -100})["choices"][0]
             self.assertEqual((choice["message"]["content"], choice["finish_reason"]), (words, "tool_calls"))
             self.assertEqual(choice["message"]["tool_calls"][0]["function"], {"name": "set_unit", "arguments": '{"unit": "c"}'})
 
-    def test_generic_form_shows_calls_and_results_of_the_history_as_words(self):
+    def test_generic_tool_call_format_shows_earlier_calls_and_results_as_text(self):
         call = {"id": "c1", "type": "function", "function": {"name": "get_weather", "arguments": '{"city": "Rome"}'}}
         history = [*ASK, {"role": "assistant", "content": None, "tool_calls": [call]}, {"role": "tool", "tool_call_id": "c1", "content": "5"}]
 
@@ -465,7 +465,7 @@ class GenericTest(ToolCase):
         self.assertEqual(prompt_bytes(messages=history, tools=TOOLS) - prompt_bytes(tools=TOOLS), len(shown))
         self.assertGreater(prompt_bytes(tools=TOOLS) - prompt_bytes(), sum(len(json.dumps(tool)) for tool in TOOLS) - 60)
 
-    def test_tools_are_refused_where_a_chosen_form_has_no_description(self):
+    def test_tools_are_refused_when_the_chosen_tool_call_format_has_no_description(self):
         with Server("--threads-per-worker", "1", "--tool-call-parser", "qwen3_coder", model=self.model) as server:
             status, refused = server.post("/v1/chat/completions", {"messages": ASK, "tools": TOOLS, "max_tokens": 1})
             self.assertEqual((status, refused["error"]["param"]), (400, "tools"))

@@ -1,4 +1,4 @@
-// Input: a GGUF file. Also tested: the model's description and the tokenizer made of its metadata.
+// Input: a GGUF file. Also tests the model's description and the tokenizer that are made from the file's metadata.
 #include "comm/model/formats/gguf.h"
 
 #include "comm/base/error.h"

@@ -85,7 +85,7 @@ void RunOne(const std::string& input) {
   Running() = &input;
   const itimerval limit = {{0, 0}, {kSecondsPerInput, 0}};
   ::setitimer(ITIMER_VIRTUAL, &limit, nullptr);
-  // A copy of the exact size, so that sanitizers notice an access beyond its end.
+  // Uses a copy of exactly the input's size, so that sanitizers notice an access beyond its end.
   const std::vector<uint8_t> exact(input.begin(), input.end());
   LLVMFuzzerTestOneInput(exact.data(), exact.size());
 }

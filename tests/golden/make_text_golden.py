@@ -231,7 +231,7 @@ TEMPLATES = [
     {%- endif %}
 {%- endfor %}
 """,
-    # Namespaces, a search from the end, text methods, for-else, conditional expressions.
+    # This template uses namespaces, a search from the end, text methods, for-else, and conditional expressions.
     """{%- set ns = namespace(last_user=-1, seen=false) %}
 {%- for message in messages[::-1] %}
     {%- set index = (messages|length - 1) - loop.index0 %}
@@ -247,7 +247,7 @@ TEMPLATES = [
 {%- else %}
 nobody spoke
 {%- endfor %}""",
-    # Macros, dictionaries, tojson, loops over items.
+    # This template uses macros, dictionaries, tojson, and loops over items.
     """{% macro turn(role, text='', tail='\\n') %}<{{ role }}>{{ text }}</{{ role }}>{{ tail }}{% endmacro %}
 {% for message in messages %}
 {{ turn(message.role, text=message.content) }}
@@ -257,7 +257,7 @@ nobody spoke
 {{ info | tojson(indent=2) }}
 {% for key, value in info.items() %}{{ key }}={{ value }};{% endfor %}
 {{ messages | selectattr('role', 'equalto', 'user') | map(attribute='content') | join(' | ') }}""",
-    # Trimming by the environment: a block on its own line leaves no text.
+    # In this template the environment trims: a block on its own line leaves no text.
     """start
     {% if messages %}
   has {{ messages | length }}
@@ -270,13 +270,13 @@ nobody spoke
   {% endfor %}
 end {{ undefined_thing }}{{ none }} {{ true }} {{ 7 // 2 }} {{ -7 % 3 }} {{ 2 ** 5 }} {{ 7 / 2 }} {{ 'a' * 3 }} {{ [1, 'x', none] }}
 """,
-    # Break and continue, tests, defaults, slices of text.
+    # This template uses break and continue, tests, defaults, and slices of text.
     """{% for m in messages %}{% if loop.index > 3 %}{% break %}{% endif %}{% if m.role == 'system' %}{% continue %}{% endif %}
 {{ loop.index }}/{{ loop.length }}/{{ loop.revindex }} {{ m.content[:5] }}..{{ m.content[-3:] }} {{ m.name | default('anon') }} {{ m.name is defined }}
 {%- endfor %}
 {{ 'yes' if messages is iterable and messages is not mapping and messages is not string else 'no' }} {{ (1 < 2) and not (2 < 1) or false }}
 {{ range(3)|list }} {{ 'A-B-C'.split('-', 1) }} {{ ' x '|trim|length }} {{ 'ab' in 'cabd' }} {{ 'k' not in {'k': 1} }} {{ 'Hello World'|lower|replace('o', '0')|title }}""",
-    # ChatML with tools and reasoning, as in the Qwen family. The reasoning of earlier answers is left out.
+    # This template writes ChatML with tools and reasoning, as in the Qwen family. The reasoning of earlier answers is left out.
     """{%- if tools %}
     {{- '<|im_start|>system\\n' }}{%- for tool in tools %}{{ tool | tojson }}{%- endfor %}{{ '<|im_end|>\\n' }}
 {%- elif messages[0].role == 'system' %}

@@ -98,7 +98,7 @@ class PlanTest(unittest.TestCase):
         self.assertLess(limits + around, plan.RUN_SECONDS)
         self.assertLessEqual(plan.RUN_SECONDS + plan.UNPACK_SECONDS, plan.CALL_SECONDS)
 
-    def test_allowance_keeps_every_parts_limit_whatever_the_others_use(self):
+    def test_allowance_keeps_the_time_limit_of_every_part_whatever_other_parts_use(self):
         for used in (0.0, 0.5, 1.0):  # the fraction of its allowance that each part uses
             left, seen = float(plan.RUN_SECONDS), 0
             for i, part in enumerate(plan.PARTS):
@@ -352,7 +352,7 @@ class RunTest(Folder):
     def some(self, *names):
         return [part for part in plan.PARTS if part.name in names]
 
-    def test_good_run_passes_and_ends_with_the_goals(self):
+    def test_run_passes_and_ends_with_the_goals_when_all_parts_pass(self):
         status, said, report = self.run_it(["A.One"], self.some("bench ceilings", "smoke tests", "bench decode", "bench products",
                                                                 "step answers of graphs", "bench steps", "kernel tests"))
         self.assertEqual(status, 0, said)

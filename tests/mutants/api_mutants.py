@@ -376,7 +376,7 @@ LIMITS = [
     Mutant("batches: another key finds a batch", "coordinator/api/batches/batch_store_batches.cc", "if (found == batches_.end() || found->second.client != client) throw NoSuchBatch(id);",
            "if (found == batches_.end()) throw NoSuchBatch(id);", ["coordinator/batch_store_test:*CancelBatch_IsIdempotent*"]),
     Mutant("batches: links are followed", "coordinator/api/batches/store_directory.cc", "O_CLOEXEC | O_NOFOLLOW;", "O_CLOEXEC;", ["coordinator/batch_store_test:*FollowsNoLink*"]),
-    Mutant("overload: a finished answer keeps its place", "coordinator/api/openai/call_slot.h", "    Widen(0);\n", "", overload("SlowReaderTest.test_finished_answers_to_slow_readers_hold_no_place")),
+    Mutant("overload: a finished answer keeps its place", "coordinator/api/openai/call_slot.h", "    Widen(0);\n", "", overload("SlowReaderTest.test_finished_answers_to_slow_readers_do_not_count_as_running_or_waiting")),
     Mutant("overload: choices that can never run are told to wait", PREPARER, "prepared.num_sampled() > options_.most_choices", "false",
            overload("AnswerTest.test_requests_whose_answer_exceeds_the_memory_limit_are_refused")),
     Mutant("overload: what is said of prompts counts twice", "coordinator/api/openai/event_queue.cc", "if (event.of_prompt) return 0;", "",

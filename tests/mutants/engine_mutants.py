@@ -655,7 +655,7 @@ MUTANTS = [
            ["worker/encoder_golden_test:*CutIntoSlices*"]),
     Mutant("slices stand at the end of their text", "kernels/cpu/isa/query_reach.h", "if (p.first_position != nullptr)", "if (false)",
            ["kernels/paged_attention_test:*ATextIsCut*", "worker/encoder_golden_test:*CutIntoSlices*"]),
-    Mutant("a rank accepts slices out of order", "worker/engine/sequence_table.cc", "slice.begin != s.num_passed || ", "", ["worker/sequence_table_test:*Slices_Follow*"]),
+    Mutant("a rank accepts slices out of order", "worker/engine/sequence_table.cc", "slice.begin != s.num_passed || ", "", ["worker/sequence_table_test:*Slices_AreAppliedInOrder*"]),
     Mutant("encoders see earlier tokens only", "worker/cpu/cpu_decoder_attention.cc", " spec_.bidirectional};", " false};",
            ["worker/encoder_golden_test:*EqualTransformers*"]),
     Mutant("distances have no number", "worker/cpu/cpu_decoder_attention.cc", "params.relative_bias = DataOf(relative_bias_);", "",

@@ -55,7 +55,7 @@ MUTANTS = [
     Mutant("moves: heads are counted from the model's first", CUT, "there = head - from.layer(i).kv_heads.begin", "there = head", cut("EachRankEveryByte")),
     Mutant("moves: layers that read another's keys and values send them, too", CUT, "!layer.has_kv() ||", "!layer.has_attention() ||",
            cut("EachRankEveryByte")),
-    Mutant("moves: one rank gives a head that several hold to everybody", CUT, "static_cast<size_t>(taker) % holders.size()", "0", cut("TheyHoldTheSameHead")),
+    Mutant("moves: one rank gives a head that several hold to everybody", CUT, "static_cast<size_t>(taker) % holders.size()", "0", cut("SendersHoldTheSameHead")),
     Mutant("moves: equal ranks do not give each other what both hold", CUT, "if (std::ranges::find(holders, taker) != holders.end()) return taker;", "",
            cut("BothGroupsAreEqual")),
     Mutant("moves: chunks of another epoch are taken", TAKER, " || place.epoch != epoch_", "", link("OtherEpochs")),

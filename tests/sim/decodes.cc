@@ -41,10 +41,10 @@ const Sequence* Decodes::Find(RequestId request, int choice) const {
   return &(*it)->sequences[static_cast<size_t>(choice)];
 }
 
-/// Returns the request and choice of each decode that must skip the step. With S stages a step has 1 / S of the
-/// decodes, rounded up. It takes decodes for which no outstanding step draws, those computed longest ago first. Only if
-/// there is none, it takes decodes for which one outstanding step draws. If no step is outstanding, the most senior
-/// decode is computed beside these.
+/// Returns the request and choice of each decode that must not be in the next step, because it is other decodes' turn.
+/// With S stages, a step has 1 / S of the decodes, rounded up: first decodes for which no outstanding step draws, the
+/// one computed longest ago first; then decodes for which one outstanding step draws. If no step is outstanding, the
+/// step also has the decode of the most senior request.
 std::set<std::pair<RequestId, int>> Decodes::OutOfTurn(bool ahead) const {
   const auto stages = static_cast<size_t>(engine_.options().scheduler.num_stages);
   std::set<std::pair<RequestId, int>> out;

@@ -31,7 +31,7 @@ StoredName Disk::NameOf(const Arrival& arrival, int num_blocks, StoredKind kind)
   return name;
 }
 
-/// Makes the name of the block before block `index` of the prompt the name of that block.
+/// Changes `name` from the name of the block before block `index` of the prompt to the name of block `index`.
 void Disk::ToNext(const Arrival& arrival, int index, StoredName& name) const {
   const auto tokens = std::span(arrival.ask.prompt).subspan(static_cast<size_t>(index) * block_size_, block_size_);
   name.parent = std::exchange(name.hash, engine_.blocks().prefixes().cache().Chain(name.hash, tokens));

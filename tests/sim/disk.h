@@ -12,8 +12,8 @@
 namespace quire::sim {
 
 /// A store of blocks outside the engine, like the disk tier. The store is slow, loses blocks on their way back, or
-/// returns fewer blocks than requested; its files may be torn, lost or lies (SealedFiles). It survives the loss of
-/// workers. Every query that reads a returned block checks the block's contents.
+/// returns fewer blocks than requested; its files may be torn or lost, or have wrong contents (SealedFiles). It
+/// survives the loss of workers. Every query that reads a returned block checks the block's contents.
 class Disk : public CacheListener {
  public:
   /// Decides from the seed whether this run has a store: half of the runs have one.

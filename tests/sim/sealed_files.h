@@ -21,7 +21,7 @@ class SealedFiles {
 
   void Write(const StoredName& name, const std::vector<KvValue>& values);
   /// Returns the values that were written under the name, `count` of them, or nothing. Removes a file that does not
-  /// open. Throws Failure when what comes back is not what the file deserves.
+  /// open. Throws Failure when a file with wrong contents opens, or when an unchanged file does not.
   std::optional<std::vector<KvValue>> Read(const StoredName& name, size_t count);
   bool Holds(const StoredName& name) const { return files_.contains(seal_.FileNameOf(name.hash, name.kind)); }
 

@@ -80,7 +80,7 @@ BatchMember SimWorker::TextOf(const BatchMember& member) const {
   return {member.slot, 0, member.slice.tokens, member.draws};
 }
 
-/// Checks that the passes that have begun and not ended have no more tokens than workers keep rows for.
+/// Checks that the unfinished passes in slices together have no more tokens than the rows that workers keep.
 void SimWorker::CheckKeptRows() const {
   int64_t rows = 0;
   for (SlotId slot = 0; slot < static_cast<SlotId>(limits_.max_running); ++slot) {

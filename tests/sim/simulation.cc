@@ -1,4 +1,4 @@
-// The course of a run: clients, operators, the clock, and the invariants that are checked after every event.
+// Simulates the course of a run: clients, operators, the clock, and the invariants that are checked after every event.
 #include "tests/sim/simulation.h"
 
 #include <algorithm>
@@ -304,7 +304,8 @@ void Simulation::MoveAdapters() {
       adapters_.push_back(adapter);
       engine_.AdapterCame(adapter);
       ++outcome_.adapters;
-      // Requests that move into the engine go before other requests of their client, and these lose the promise.
+      // Requests that come back into the engine go before other requests of their clients, for which Newcomers' promise
+      // then ends.
       for (const auto& [id, request] : engine_.requests()) {
         if (request->adapter == adapter) LeaveNewcomers(request->client);
       }
@@ -313,15 +314,16 @@ void Simulation::MoveAdapters() {
   }
 }
 
-/// Ends the promise for the client's waiting newcomers: they are no longer its only requests.
+/// Ends Newcomers' promise for the client's waiting requests, because the client now has several requests.
 void Simulation::LeaveNewcomers(const std::string& client) {
   for (const RequestId other : open_) {
     if (turns_.ClientOf(other) == client) newcomers_.Left(other);
   }
 }
 
-/// Checks which requests are set aside. A batch's request waits or runs exactly while no request of another kind is in
-/// the engine, and a request with a later adapter exactly while the workers have the adapter.
+/// Checks which requests are set aside, neither waiting nor running. A batch's request is set aside exactly while the
+/// engine has a request of another kind. A request with a later adapter is set aside exactly while the workers lack the
+/// adapter.
 void Simulation::CheckPlaces() const {
   const auto& requests = engine_.requests();
   const bool others = std::ranges::any_of(requests, [](const auto& entry) { return !entry.second->background; });
@@ -337,8 +339,8 @@ void Simulation::CheckPlaces() const {
   }
 }
 
-/// Checks newcomers. In runs with shared prefixes, a request that waits until another request has computed their prefix
-/// has no promise.
+/// Checks the promise to newcomers (Newcomers). In runs with shared prefixes, the promise does not cover a request that
+/// waits until another request has computed the prefix that both share.
 void Simulation::CheckNewcomers(const StepPlan& plan) {
   std::set<RequestId> draws;
   bool may_give_way = true;
@@ -360,7 +362,7 @@ void Simulation::CheckNewcomers(const StepPlan& plan) {
   newcomers_.Planned(draws, turns_.NumActive(), may_give_way);
 }
 
-/// Checks that running requests keep their clients' own limits.
+/// Checks that running requests keep to their clients' own limits.
 void Simulation::CheckClientLimits() const {
   std::map<std::string, std::pair<int, int64_t>> has;  // sequences, and blocks at full length
   for (const Request* request : engine_.scheduler().running()) {

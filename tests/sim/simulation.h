@@ -42,7 +42,8 @@ class Simulation {
     std::vector<Member> members;
     std::vector<GuessOrder> guesses;  // guesses that the draft model must make after this step
   };
-  /// A request on its way to another engine. The simulation has one engine and uses two tickets.
+  /// A request on its way to another engine. The simulation has one engine, which is both the source and the
+  /// destination and uses a ticket for each.
   struct Traveller {
     RequestId id = 0;
     std::unique_ptr<Request> request;  // null while only its blocks are on the way

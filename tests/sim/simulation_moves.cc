@@ -61,7 +61,8 @@ void Simulation::Depart(RequestId id) {
   const bool wants_blocks = moves_.Below(4) > 0;
   const int room = blocks + (wants_blocks ? static_cast<int>(moves_.Below(3)) : 0);
   const bool with_blocks = wants_blocks && Reserve(traveller.to, room, traveller.way);
-  // An upper bound: blocks of tokens in flight do not move, and all blocks may have left the window.
+  // `blocks` is an upper bound: blocks of tokens in flight do not move, and all blocks may have left the sliding
+  // window.
   const bool fit_host = scenario_.engine.blocks.sliding_window == 0 &&
                         (request.swapped_out() || blocks <= engine_.blocks().host_pool().num_free());
   // A state that outstanding steps continue from cannot be moved.

@@ -122,8 +122,8 @@ void Simulation::NoteMembers(const StepPlan& plan, Sent& sent) {
   CheckLeftOut(tokens + rows);
 }
 
-/// Checks that a step with drafts ends at each generated token after which the state is kept: a state between two steps
-/// cannot be kept.
+/// Checks that a step with drafts does not go beyond a token after which the state must be kept, because a state in the
+/// middle of a step cannot be kept.
 void Simulation::CheckKeptStates(const StepPlan& plan) const {
   const BlockManager& blocks = engine_.blocks();
   if (!blocks.has_states() || !blocks.prefixes().enabled()) return;
@@ -140,8 +140,8 @@ void Simulation::CheckKeptStates(const StepPlan& plan) const {
   }
 }
 
-/// Checks that a request without room in a plan made ahead is not passed over by a second plan made ahead: the next
-/// plan must wait for results.
+/// Checks that the step keeps to its token budget. Also checks that when a plan made ahead leaves out a request for
+/// lack of blocks, no second plan is made ahead: the next plan must wait for results.
 void Simulation::CheckLeftOut(int num_tokens) {
   const int budget = engine_.scheduler().step_budget();
   if (num_tokens > budget) throw Failure{fmt::format("a step of {} tokens, its budget is {}", num_tokens, budget)};
@@ -155,7 +155,7 @@ void Simulation::CheckLeftOut(int num_tokens) {
            });
   };
   if (ahead && left_out_) throw Failure{"somebody for whom there was no room is passed over again"};
-  // If there are several clients, and for a while afterwards, some requests pause although there is room.
+  // If there are several clients, and for a while afterwards, some requests pause although there are blocks for them.
   left_out_ = IsAlone() && ahead && has_budget && std::ranges::any_of(engine_.scheduler().running(), is_idle);
 }
 
@@ -277,7 +277,8 @@ void Simulation::CheckFits(const std::vector<SampledToken>& tokens) {
     change(other);
     if (engine_.Fits(other)) throw Failure{"an answer that does not fit the plan is taken for one that does"};
   };
-  // If drafts were right, an answer without one of them fits, too, because workers end an answer before a broken draw.
+  // The answer fits without one of a sequence's several tokens, too: workers end an answer before a broken sample. So
+  // only a sequence's single token is removed here.
   if (std::ranges::count(tokens, tokens[at].slot, &SampledToken::slot) == 1) {
     refuses([&](auto& other) { other.erase(other.begin() + static_cast<ptrdiff_t>(at)); });
     refuses([&](auto& other) { other[at].slot += 1; });

@@ -31,7 +31,7 @@ struct Outcome {
   int64_t states = 0;     // 1 when the model has states in this run
   int64_t states_kept = 0, states_begun = 0;  // checkpoints; tokens before checkpoints that sequences started from
   int64_t may_fail = 0, lost_a_group = 0;     // 1 when faults were possible in this run; 1 when a second epoch began
-  // How the requests ended. The counts from `answered` to `no_numbers` add up to `asked`.
+  // Numbers of requests, by the way they ended. The counts from `answered` to `no_numbers` add up to `asked`.
   int64_t asked = 0, answered = 0, cancelled = 0, refused = 0;
   int64_t no_room = 0, overtime = 0, past_deadline = 0;  // waited too long; ran too long; beyond the client's limit
   int64_t given_up = 0, aborted = 0, no_numbers = 0;     // lost with the workers; by an operator; broken draws
@@ -40,7 +40,8 @@ struct Outcome {
   int64_t changes = 0;                                   // changes of options by an operator
 };
 
-/// A broken promise. A broken invariant inside the core aborts instead, and so does a lack of progress.
+/// Thrown when the engine breaks a promise to its clients or workers. A broken invariant inside the core aborts
+/// instead, and so does a lack of progress.
 struct Failure {
   std::string what;
 };

@@ -12,9 +12,9 @@ class WaitingQueue;
 
 namespace quire::sim {
 
-/// Computes the order of admission a second time, by the rules of the README, from the waiting requests and the number
-/// of tokens that every client was served. A client's own requests have a fixed order. Watcher checks which clients may
-/// be passed over.
+/// Computes the order of admission a second time, by the rules of coordinator/README.md (Fairness), from the waiting
+/// requests and the number of tokens that every client was served. A client's own requests have a fixed order. Watcher
+/// checks which clients may be passed over.
 class Turns {
  public:
   using Requests = std::map<RequestId, std::unique_ptr<Request>>;
@@ -31,9 +31,9 @@ class Turns {
   void Preempted(RequestId id) { entries_.at(id).state = State::kPreempted; }
   /// Puts all running requests back into the queue, after a loss of the group.
   void GroupLost();
-  /// Admitted and the function after it throw Failure unless the request is its client's next one. `requests` has all
-  /// present requests, which show how many of their tokens came from the cache. `overtakes`: the request may go before
-  /// its client's next one.
+  /// Admitted and Held throw Failure unless the request is its client's next one. `requests` has all present requests,
+  /// which show how many of their tokens came from the cache. `overtakes`: the request may go before its client's next
+  /// one.
   void Admitted(RequestId id, const Requests& requests, bool overtakes = false);
   void Held(RequestId id, const Requests& requests);
   /// Returns the next requests of other clients that come before this one. Call this before Admitted.
@@ -51,7 +51,7 @@ class Turns {
   /// Takes back the charge for tokens that came from the cache.
   void NoteCached(const Requests& requests, RequestId but_not = 0);
 
-  /// Throws Failure unless the queue's accounts agree.
+  /// Throws Failure unless the queue counts the same active requests and the same service for every client.
   void Compare(const WaitingQueue& queue) const;
 
  private:

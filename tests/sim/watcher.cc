@@ -119,7 +119,8 @@ bool Watcher::Overtakes(RequestId id) const {
   return true;
 }
 
-/// Returns the most places and blocks that the client has with this request, whether the request already runs or not.
+/// Returns the largest numbers of running sequences and blocks that the client has with this request, whether the
+/// request already runs or not.
 Watcher::Use Watcher::UseWith(const Request& head) const {
   const auto longest = [&](const Request& r) {
     const auto& client = dynamic_cast<const Client&>(*r.sink);
@@ -143,8 +144,9 @@ bool Watcher::IsAtLimit(const Request& head) const {
 
 int Watcher::ShareOfPlaces() const { return std::max(1, engine_.options().scheduler.max_running / turns_.NumActive()); }
 
-/// True for a request that fits into its client's share, whatever is cached, when all places of that share are taken,
-/// and for a request with more choices than a share has places that never gave room away.
+/// True when the request must stand back for other clients. Either it has more choices than its client's share of the
+/// running sequences and has never stood back; or its blocks fit into the share, whatever is cached, but the client's
+/// running requests leave it too few of the share's sequences.
 bool Watcher::MustStandBack(const Request& request) const {
   if (turns_.NumActive() > 1 && static_cast<int>(request.sequences.size()) > ShareOfPlaces())
     return !num_yields_.contains(request.id);
@@ -153,9 +155,9 @@ bool Watcher::MustStandBack(const Request& request) const {
          BlocksAtLongest(client.ask(), engine_.options()) <= ShareOfBlocks();
 }
 
-/// True for a request that may fit into the client's share, but not together with the client's other requests, and for
-/// one that may exceed a share by itself and never gave room away. Counts the most blocks that may be needed, because
-/// the real number depends on caches.
+/// True when the request may stand back for other clients. Either it alone may exceed its client's share and has never
+/// stood back; or it may fit into the share, but not together with the client's other requests. Counts the most blocks
+/// that may be needed, because the real number depends on caches.
 bool Watcher::MayStandBack(const Request& request) const {
   if (turns_.NumActive() < 2) return false;
   const bool too_many = static_cast<int>(request.sequences.size()) > ShareOfPlaces();
@@ -169,8 +171,9 @@ bool Watcher::MayStandBack(const Request& request) const {
   return use.sequences > ShareOfPlaces() || (turns_.Runs(request.client) && use.blocks > ShareOfBlocks());
 }
 
-/// Checks kept places. A client with running requests must leave other clients the places that these used when a
-/// request last gave way for them, for a while after they last used as many.
+/// Checks the running sequences that are kept for other clients (KeptRoom). When a request last gave way for a client,
+/// the number of running sequences that the client then had is kept for the client during some steps. A client with
+/// running requests must not take them.
 void Watcher::CheckKeptRoom(const Request& request) const {
   const auto of_it = [&](const Request* r) { return r == &request; };
   const int n = static_cast<int>(request.sequences.size());
@@ -182,7 +185,7 @@ void Watcher::CheckKeptRoom(const Request& request) const {
     throw Failure{fmt::format("request {} takes the room that is kept for a client that is away", request.id)};
 }
 
-/// Returns the number of free places that the request must leave to other clients.
+/// Returns how many of the free places for running sequences the request must leave to other clients.
 int Watcher::KeptPlaces(const Request& request) const {
   int places = 0;
   for (const auto& [client, room] : kept_rooms_) {
@@ -214,16 +217,16 @@ int Watcher::MostToBegin(const Request& request) const {
   return most;
 }
 
-/// Returns the requests of other clients for which room may have been found with this plan, and which are swapped in at
-/// its end.
+/// Returns the requests of other clients that wait to be swapped in: this plan may have found blocks for them, and may
+/// swap them in at its end.
 std::vector<RequestId> Watcher::ReturningBefore(const Request& request) const {
   std::vector<RequestId> returning = turns_.HeadsOfOthers(request.id);
   std::erase_if(returning, [&](RequestId id) { return !engine_.requests().at(id)->swapped_out(); });
   return returning;
 }
 
-/// False when the pool has room for the request together with the blocks that all running and returning requests can
-/// take soon, the room that is kept for others, and the watermark.
+/// False when the pool has enough blocks for the request, for everything that all running and returning requests can
+/// take soon, for the blocks that are kept for other clients, and for the watermark.
 bool Watcher::MayLackBlocks(const Request& request) const {
   const BlockManager& blocks = engine_.blocks();
   const int watermark = static_cast<int>(engine_.options().blocks.watermark * blocks.num_usable());
@@ -237,8 +240,9 @@ bool Watcher::MayLackBlocks(const Request& request) const {
   return most > blocks.num_free();
 }
 
-/// Checks that a client with its full share does not take room to which another client has a right. A request of that
-/// other client would soon preempt the admitted request, and the tokens computed meanwhile would be lost.
+/// Checks that a client with its full share does not take sequences or blocks that are within another client's share. A
+/// request of that other client would soon preempt the admitted request, and the tokens computed meanwhile would be
+/// lost.
 void Watcher::CheckRightToRoom(const Request& request) const {
   if (!MustStandBack(request)) return;
   for (const RequestId id : turns_.HeadsOfOthers(request.id)) {
@@ -310,8 +314,8 @@ void Watcher::OnGivesWay(const Decision& d) {
                                engine_.stats().steps + Scheduler::kReservedSteps};
 }
 
-/// Checks that only a request that never gave room away stands back, and loses its room only where its client's share
-/// does not cover it.
+/// Checks that a request stands back for other clients at most once, and only where its client's share may not cover
+/// it.
 void Watcher::OnStoodBack(const Decision& d) {
   const Request& request = *engine_.requests().at(d.request);
   if (!MayStandBack(request)) throw Failure{fmt::format("request {} stands back, which it need not", d.request)};

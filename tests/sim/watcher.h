@@ -72,7 +72,8 @@ class Watcher : public DecisionLog {
     int blocks = 0;  // most blocks that the client may need
     int64_t until_step = 0;
   };
-  // For each client, the room that it had, with the request for which another one last gave way.
+  // For each client: the sequences and blocks that the client had when a request last gave way for it, including the
+  // request for which it gave way.
   std::map<std::string, KeptRoom> kept_rooms_;
 };
 

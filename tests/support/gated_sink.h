@@ -21,8 +21,8 @@ class GatedSink : public RecordSink {
   void Open() {
     Set([this] { closed_ = false; });
   }
-  /// Makes records and new segments fail with this message. With an empty message they succeed again, from the next
-  /// segment on.
+  /// Makes records and new segments fail with the message `words`. An empty message lets records and segments succeed
+  /// again, from the next segment on.
   void Refuse(const std::string& words) {
     Set([this, &words] { refusal_ = words; });
   }

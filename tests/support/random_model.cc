@@ -343,7 +343,7 @@ Json OwnKeysOf(const ModelShape& s) {
             {"ssm_state_size", 72},
             {"conv_kernel", 4}};
   }
-  // HF takes a number in the file only for layers without a window.
+  // HF applies a file's rope_theta only to layers without a window. This number is the default of all layers.
   if (s.family == "olmo3") return {{"rope_theta", 500000.0}};
   if (s.family == "gemma") return {{"hidden_act", "gelu_pytorch_tanh"}};
   if (s.family == "gemma2") {

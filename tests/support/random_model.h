@@ -6,7 +6,7 @@
 
 namespace quire::test {
 
-/// The shape of a model with random weights. With latent attention, head_dim is the number of a latent's numbers.
+/// The shape of a model with random weights. With latent attention, head_dim is the length of a latent.
 struct ModelShape {
   int64_t hidden = 128, layers = 2, heads = 2, kv_heads = 1, head_dim = 64, intermediate = 96, vocab = 173;
   int64_t sliding_window = 0;  // in tokens; for every layer except, in the Qwen family, the first

@@ -13,8 +13,8 @@
 
 namespace quire::test {
 
-/// A golden model in another published form: the same numbers under other names and settings. An adapter's
-/// configuration file has another name than a model's, and adapters lie in the folder beside the models.
+/// A golden model, or an adapter of one, in another published form: the same numbers under other names and settings.
+/// For an adapter, `name` is "../adapters/NAME" and `config_file` is "adapter_config.json".
 class RewrittenModel {
  public:
   explicit RewrittenModel(const std::string& name, const std::string& config_file = "config.json")

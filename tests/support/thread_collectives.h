@@ -28,8 +28,8 @@ inline std::vector<std::unique_ptr<Collective>> MakeThreadCollectives(int size) 
   return ranks;
 }
 
-/// The ranks of a group that are threads of this process. By rank: its stage, and its link to other stages (null
-/// without a pipeline).
+/// One rank of a group whose ranks are threads of this process: the collective of its stage, and its link to other
+/// stages (null without a pipeline).
 struct ThreadPeers {
   std::unique_ptr<Collective> stage;
   std::unique_ptr<SharedStageLink> link;

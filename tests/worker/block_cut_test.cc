@@ -133,7 +133,7 @@ TEST(BlockCutTest, CutBetween_CopiesWholeBlocksRankToRank_WhenBothGroupsAreEqual
 }
 
 /// When two sending ranks hold the same head, each sends it to half of the four receiving ranks.
-TEST(BlockCutTest, CutBetween_SpreadsReceiversOverGivers_WhenTheyHoldTheSameHead) {
+TEST(BlockCutTest, CutBetween_SpreadsReceiversOverSenders_WhenSendersHoldTheSameHead) {
   const ModelSpec spec = SpecOf(6, 1);
   const std::vector<RankShard> givers = PlanShards(spec, {1, 1}), takers = PlanShards(spec, {1, 1, 1, 1});
   for (Rank giver = 0; giver < 2; ++giver) {

@@ -268,7 +268,7 @@ TEST(HybridDraftsTest, AnswersThatBeginFromAKeptState_HaveTheSameBits_WhenDrafts
     asked.push_back(first[0]);
     asked[1].prompt.insert(asked[1].prompt.end(), answer.begin(), answer.end() - 8);
     asked[1].max_tokens = 40;
-    // Each request for itself, in a new group without anything cached.
+    // The right answers come from each request by itself, in a new group without anything cached.
     Sinks right = said;
     right.push_back(AnswersOf(files, {asked[1]}, setup, nullptr)[0]);
     setup.one_by_one = true;
@@ -300,8 +300,8 @@ TEST(HybridDraftsTest, WeightBytes_CountTheRowsOfDrafts_BeforeAndAfterLoading) {
   }
 }
 
-/// The draft model runs on rank 0 beside any division of the served model. The vocabularies of two draft models lack
-/// some tokens, after which these models guess nothing.
+/// The draft model runs on rank 0, however the served model is divided among ranks. The vocabularies of two draft
+/// models lack some tokens, after which these models guess nothing.
 TEST(DraftModelTest, Answers_HaveTheSameBits_WhicheverModelGuesses) {
   const auto open = [](const char* name) { return ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + name); };
   const ModelFiles files = open("gqa");
@@ -333,7 +333,7 @@ TEST(DraftModelTest, Answers_HaveTheSameBits_WhicheverModelGuesses) {
   }
 }
 
-/// Beside a hybrid, the draft model's part of a block holds nothing of a state.
+/// In a hybrid, some blocks hold a recurrent state. The draft model's part of such a block is unused.
 TEST(DraftModelTest, AnswersOfAHybrid_HaveTheSameBits_WhenADraftModelGuesses) {
   const auto open = [](const char* name) { return ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + name); };
   const ModelFiles draft = open("gqa");
@@ -456,7 +456,7 @@ TEST(DraftModelTest, DraftModel_ReadsTokensAgain_WhenTheirBlocksWereOverwritten)
   EXPECT_EQ(rank.GuessAfter(first, 8, {4, 5, 7}), guess) << "the model read the second text there";
 }
 
-/// The prediction layer runs on rank 0 beside any division of the served model.
+/// The prediction layer runs on rank 0, however the served model is divided among ranks.
 TEST(PredictionLayerTest, Answers_HaveTheSameBits_WithGuessesOfAPredictionLayer) {
   const std::vector<DraftedAsk> asked = AllKinds();
   const std::vector<Served> setups = {
@@ -489,7 +489,7 @@ TEST(PredictionLayerTest, Answers_HaveTheSameBits_WithGuessesOfAPredictionLayer)
 
 /// The layer guesses right only from the hidden state of the right position. The texts share their beginnings, so
 /// prefixes come from the cache, choices share blocks, and sequences are preempted.
-TEST(PredictionLayerTest, Guesses_AreRight_WhenThePredictionLayerIs_AlsoAfterSwapsAndFromTheCache) {
+TEST(PredictionLayerTest, Guesses_AreRight_WhenThePredictionLayerIsRight_AlsoAfterSwapsAndFromTheCache) {
   const test::ForeseenModel model;
   const ModelFiles files = model.Open(), layer = model.OpenPrediction();
   std::vector<DraftedAsk> asked;
@@ -516,7 +516,8 @@ TEST(PredictionLayerTest, Guesses_AreRight_WhenThePredictionLayerIs_AlsoAfterSwa
   }
 }
 
-/// A pipeline draws with every setting like one stage of equally many ranks, with and without drafts.
+/// With every sampling setting, a pipeline gives the same answers as a single stage with as many ranks as each stage
+/// has, with and without drafts.
 TEST(PipelineDrawsTest, Answers_HaveTheBitsOfOneStage_WhateverIsGuessed) {
   const auto files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/gqa");
   const std::vector<DraftedAsk> asked = AllKinds();

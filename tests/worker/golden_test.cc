@@ -139,7 +139,7 @@ Setup For(const std::string& model, Setup setup) {
 constexpr std::pair<int, int> kShapes[] = {{1, 2}, {2, 2}, {1, 3}, {3, 2}, {2, 3}};
 
 /// True when tests try every shape with every model, and every prompt of the quickstart model on every shape. Otherwise
-/// the models take turns, and so do long prompts.
+/// each model is tried on one shape, and three setups of the quickstart model share its long prompts.
 bool AllShapes() { return std::getenv("QUIRE_TEST_ALL_SHAPES") != nullptr; }
 
 /// Returns the number of stages that the model allows, at most three.
@@ -154,8 +154,9 @@ int MostStagesOf(const ModelFiles& files) {
   return 1;
 }
 
-/// Serves few cases on a shape that follows from the model's name, or on all shapes. In a pool of `num_blocks` requests
-/// are preempted, by swapping and recomputing in turn. With all shapes, also serves them in a large pool.
+/// Serves a few cases on a pipeline shape that follows from the model's name, or on all shapes. In a pool of
+/// `num_blocks` blocks requests are preempted, by swapping on some shapes and by recomputing on others. With all
+/// shapes, also serves all cases in a large pool.
 void ExpectGoldenOnStages(const ModelFiles& files, const std::vector<Golden>& cases, const std::string& model,
                           int num_blocks) {
   const std::vector<Golden> few(cases.begin(), cases.begin() + std::min<std::ptrdiff_t>(6, std::ssize(cases)));
@@ -378,8 +379,8 @@ struct RealCase {
   int turn = -1;  // from 0 to 2: serves every third long prompt; -1: serves all
 };
 
-/// Returns the cases without the long prompts that other setups serve. The seven long prompts have nine tenths of all
-/// tokens.
+/// Returns all cases with short prompts, and every third case with a long prompt, from number `turn` on (all cases if
+/// `turn` is -1 or with AllShapes). The seven long prompts have nine tenths of all tokens.
 std::vector<Golden> CasesOfTurn(const std::vector<Golden>& all, int turn) {
   constexpr size_t kLong = 400;
   std::vector<Golden> cases;

@@ -60,7 +60,7 @@ class OneRank {
     plan.step = ++step_;
     return plan;
   }
-  /// Begins a sequence, in place of the one before. The first `computed` tokens are in its blocks.
+  /// Begins a sequence, in place of the previous sequence. The first `computed` tokens are in its blocks.
   void Begin(StepPlan& plan, const Tokens& tokens, int num_prompt_tokens, int computed, std::vector<BlockId> blocks) {
     if (slot_ > 0) plan.released = {slot_ - 1};
     const std::vector<BlockId> state = NewBlocks(static_cast<size_t>(state_blocks_));
@@ -91,7 +91,7 @@ class OneRank {
     plan.guesses = {{slot_ - 1, kGuess}};
     plan.position_sum = static_cast<uint64_t>(position);
     StepResult result = executor_.Execute(EncodePlan(plan));
-    // The rank has given up what lies beyond the block of the last kept token.
+    // The rank has given up the blocks beyond that of the last kept token.
     const size_t reached =
         (static_cast<size_t>(position) + result.tokens.size()) / static_cast<size_t>(block_size_) + 1;
     if (!drafts.empty()) blocks_.resize(std::min(blocks_.size(), reached));
@@ -198,12 +198,12 @@ class PredictionTest : public testing::TestWithParam<const char*> {
     EXPECT_GT(compared, 1200) << "the reference has enough clear cases";
   }
 };
-/// Models without states, so that blocks alone hold what was computed.
+/// Tests models without recurrent states, in which blocks alone hold what was computed.
 class PredictionBlocksTest : public PredictionTest {};
 
 TEST_P(PredictionTest, Guesses_EqualTheReference_HoweverThePromptIsCut) { ExpectReference(files_, layer_); }
 
-/// A prediction layer of a GGUF file, which has the numbers of the other file.
+/// Tests a prediction layer from a GGUF file, which has the same numbers as the layer's safetensors file.
 class PredictionGgufTest : public PredictionTest {};
 
 TEST_P(PredictionGgufTest, Guesses_EqualTheReference_WithAGgufFile) {
@@ -261,8 +261,8 @@ TEST_P(PredictionBlocksTest, Guesses_EqualTheReference_AfterBlocksWentToTheHostA
   EXPECT_GT(Follow(rank, known, kLast + 1, "after"), 10);
 }
 
-/// Continues the sequence in other blocks, `mine`, into which only the served model's part of its own was copied, as
-/// when blocks come from another worker. Returns the guesses after each of the next tokens.
+/// Continues the sequence in other blocks, `mine`, into which only the served model's part of its own blocks was
+/// copied, as when blocks come from another worker. Returns the guesses after each of the next tokens.
 std::vector<Tokens> GuessesInBroughtBlocks(OneRank& rank, const Known& known, const std::vector<BlockId>& mine) {
   const auto length = static_cast<int>(known.prompt.size());
   ComputePrompt(rank, known);
@@ -284,8 +284,9 @@ std::vector<Tokens> GuessesInBroughtBlocks(OneRank& rank, const Known& known, co
   return guesses;
 }
 
-/// Blocks of another worker bring nothing of the prediction layer. The guesses begin in the first block that is
-/// computed here from its first token on, and see what comes from there on, whatever the other blocks held before.
+/// Blocks from another worker contain nothing of the prediction layer. The guesses begin in the first block whose
+/// tokens are all computed on this rank, and depend only on the tokens from there on, whatever the other blocks held
+/// before.
 TEST_P(PredictionBlocksTest, Guesses_BeginInTheNextBlock_WhenBlocksCameFromAnotherWorker) {
   OneRank rank(files_, layer_, 5);
   const Known& known = *std::ranges::find_if(cases_, [](const Known& k) { return k.prompt.size() >= 16; });

@@ -130,7 +130,7 @@ TEST(DrawTest, Draw_MarksTheToken_WhenItsConstraintIsOverworkedOrAtADeadEnd) {
   EXPECT_FALSE(dead.broken() || dead.overworked());
 }
 
-TEST(DrawTest, Draw_MarksADeadEnd_WhenNoTokenIsLeft_AndBrokenWhenLogitsAreNaN) {
+TEST(DrawTest, Draw_MarksADeadEnd_WhenNoTokenIsLeft_AndABrokenRow_WhenLogitsAreNaN) {
   SequenceState sequence = Greedy(nullptr);
   sequence.sampling.grammar = {};
   sequence.sampling.allowed_tokens = {5};
@@ -310,8 +310,8 @@ TEST(SamplerTest, Ranks_SampleOnlyTokens_ThatMasksOfOtherRanksAllow) {
 }
 
 TEST(SamplerTest, Ranks_MarkRows_WhenAGrammarIsOverworkedOrAtADeadEnd) {
-  // Two requests of three choices each: one exceeds its work limit, the other is at a dead end. Both are greedy, first
-  // without and then with log-probabilities.
+  // Two requests of three choices each: one's grammar exceeds its work limit, the other's allows no token. Both are
+  // greedy, first without and then with log-probabilities.
   for (const int32_t num_logprobs : {-1, 2}) {
     std::vector<SamplingSpec> specs(7);
     for (size_t row = 0; row < 6; ++row) {

@@ -51,7 +51,7 @@ TEST(SequenceTableTest, Apply_FollowsASequence_FromPromptToReuseOfTheSlot) {
   EXPECT_EQ(table.num_sequences(), 1);
 }
 
-TEST(SequenceTableTest, Slices_FollowOneAnother_AndTheLastOneDraws) {
+TEST(SequenceTableTest, Slices_AreAppliedInOrder_AndTheLastSliceDraws) {
   SequenceTable table(4, 2, 16);
   const auto slice = [](int begin, int count) {
     StepPlan plan;

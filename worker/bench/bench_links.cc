@@ -64,7 +64,8 @@ class CutBench {
     return SumOverRanks(seconds) / mpi_.world_size();
   }
 
-  /// Returns the mean seconds in which rows of `bytes` bytes go through all stages and `rows` tokens come back.
+  /// Returns the mean seconds in which rows of `bytes` bytes in total go through all stages and `rows` tokens come
+  /// back.
   double TurnSeconds(int64_t bytes, int rows) {
     if (link_ == nullptr) return 0;
     rows_.resize(static_cast<size_t>(bytes));

@@ -19,7 +19,7 @@ class AdapterStorage {
   int64_t bytes() const { return bytes_; }
   bool reads() const { return reads_; }
 
-  /// Returns `bytes` bytes of memory; null when it only counts, or when `bytes` is 0.
+  /// Returns `bytes` bytes of memory; null if reads() is false or `bytes` is 0.
   std::byte* Take(int64_t bytes);
   /// Packs the given rows and columns of a matrix, in the matrix's own type, or in fp32 if the own type would take as
   /// much memory.

@@ -28,7 +28,7 @@ const float* CopyNumbers(const Tensor& tensor, bool turned, float scale, Adapter
 AdapterTables::AdapterTables(const ModelFiles& base, const AdapterFiles& adapter, const RankShard& shard,
                              AdapterStorage& storage)
     : hidden_(base.spec().hidden_size) {
-  // Every stage computes the inputs of layers from embeddings.
+  // In models with layer inputs, every stage computes these inputs from the embeddings.
   if (shard.is_first() || base.spec().layer_input_size > 0) LoadEmbedding(adapter.embedding(), storage);
   if (shard.is_last()) LoadHead(adapter.head(), shard.vocab, storage);
 }

@@ -30,23 +30,24 @@ struct CpuPeers {
 /// One rank's part of the forward pass on the CPU. Activations are fp32 for every type of weights.
 class CpuDecoder final : private DecoderOps {
  public:
-  /// `head`: ModelWeights' other_head.
+  /// `head`: passed on to ModelWeights as `other_head`; null: this object packs its own output head.
   CpuDecoder(const ModelFiles& files, const RankShard& shard, const kernels::CpuStream& stream, const CpuPeers& peers,
              const EngineSizes& sizes, const Matrices* head = nullptr);
 
-  /// Runs the step: writes the tokens' keys and values into the cache, and returns this rank's logits of the rows that
-  /// draw: [draw_rows, local vocab]. The logits are valid until the next call. Returns nothing for models that only
-  /// pool, and before the last stage of a pipeline. Every rank calls this with the same inputs.
+  /// Runs the step: writes the tokens' keys and values into the cache, and returns this rank's logits of the rows after
+  /// which a token is drawn: [draw_rows, local vocab]. The logits are valid until the next call. Returns nothing for
+  /// models that only pool, and before the last stage of a pipeline. Every rank calls this with the same inputs.
   std::span<float> Forward(const StepInputs& inputs, const KvCache& cache);
 
-  /// Computes one stage of a pass in slices for consecutive rows of one text (Slice). `inputs` has these rows, and the
-  /// text's length as its context; `kept` has the text's activations. In a pipeline, a rank does the parts of its own
-  /// layers. After the last stage of all rows, NormedRows and TokenRows read the rows of `kept`. Every rank calls this
-  /// with the same inputs.
+  /// Computes one stage of an encoder's pass for consecutive rows of one text; the pass is divided into slices (Slice).
+  /// `inputs` has these rows, and the text's length as its context. `kept` has the text's activations. In a pipeline, a
+  /// rank computes only its own layers. After the last stage of all rows, NormedRows and TokenRows read the rows of
+  /// `kept`. Every rank calls this with the same inputs.
   void ForwardSlice(const StepInputs& inputs, const KvCache& cache, int64_t pass_stage, KeptRows& kept);
 
-  /// Advances the states of the last step's sequences with drafts past the tokens that remain: rows[s] of sequence s.
-  /// Call it after a step with StepInputs::held_rows, whose inputs must still be there.
+  /// Advances the recurrent states of the last step's sequences with drafts. The state of sequence s passes its first
+  /// rows[s] tokens, which remain after verification. Call it after a step with StepInputs::held_rows, whose inputs
+  /// must still be there.
   void AdvanceStates(std::span<const int32_t> rows);
 
   /// Returns this rank's logits of the step's rows [row, row + count): [count, local vocab], valid until the next call
@@ -66,8 +67,8 @@ class CpuDecoder final : private DecoderOps {
   const CpuAdapters& adapters() const { return adapters_; }
   CpuAdapters& adapters() { return adapters_; }
   int64_t state_bytes() const { return mixers_.state_bytes(); }
-  /// Returns the bytes that steps with drafts, and texts in slices, take beside all that is allocated when the object
-  /// is made.
+  /// Returns the bytes of physical memory that the object takes only later: the input rows of steps with drafts, and
+  /// the activations of texts in slices.
   int64_t held_bytes() const { return mixers_.held_bytes() + kept_bytes_; }
 
  private:
@@ -101,7 +102,7 @@ class CpuDecoder final : private DecoderOps {
   /// Returns norm(residual) in buffers_.normed, or the residual itself if the norm has no weights.
   const float* Normed(const NormWeights& weights);
   /// Returns the input of attention or of the MLP: Normed(weights), or the residual itself in models that norm the
-  /// sums.
+  /// residual after each addition.
   const float* NormedInput(const NormWeights& weights);
   void NormSum(const NormWeights& weights);           // residual = norm(residual), in models that norm the sums
   void AddTokenTypes();                               // adds the vectors of the tokens' types to the residual
@@ -134,8 +135,8 @@ class CpuDecoder final : private DecoderOps {
   };
   /// Computes out = this rank's part of the product for the given rows.
   void MultiplyOut(int64_t layer, const OutProduct& product, Rows rows, float* out);
-  /// Calls MultiplyOut and then AddToResidual for all rows: kRowsTogether rows at a time, or all rows at once if a norm
-  /// stands in between.
+  /// Calls MultiplyOut and then AddToResidual for all rows: kRowsTogether rows at a time, or all rows at once if the
+  /// product is normed before it joins the residual.
   void AddProduct(int64_t layer, const OutProduct& product, const std::vector<float>& after_norm, float scale = 1);
   /// Returns the adapters of the given rows of the step, one number per row; empty: no row of the step has an adapter.
   std::span<const int32_t> AdaptersOf(Rows rows) const;

@@ -25,10 +25,10 @@ Range CpuDecoder::PartOfRows(int place) const {
   return {numbers * place / places, numbers * (place + 1) / places};
 }
 
-/// Takes this rank's part of the rows from the rank of its place in the stage before. Then the ranks of the stage put
-/// the parts together, so each number crosses a network once.
+/// Receives this rank's part of the rows from the rank at the same place of the previous stage. Then the ranks of this
+/// stage put the parts together, so each number crosses a network once.
 void CpuDecoder::TakeRows() {
-  // The inputs of layers come from the tokens' embeddings alone, so every stage makes them.
+  // Layer inputs come from the tokens' embeddings alone, so every stage computes them itself.
   if (spec_.layer_input_size > 0) Embed();
   const int place = collective_.rank(), places = collective_.size();
   float* const rows = buffers_.residual.data();

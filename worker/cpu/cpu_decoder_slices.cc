@@ -1,4 +1,4 @@
-// CpuDecoder's passes in slices (comm/PROTOCOL.md, Slices).
+// Implements CpuDecoder's passes in slices, which compute a long text a few rows at a time (comm/PROTOCOL.md, Slices).
 #include "worker/cpu/cpu_decoder.h"
 
 namespace quire {

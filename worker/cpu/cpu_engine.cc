@@ -139,8 +139,8 @@ class CpuEngine final : public RankEngine {
 
  private:
   void Swap(const StepPlan& plan);
-  /// A step that has begun. The last stage has at most one. The other stages compute their layers and then wait for the
-  /// tokens, so several of their steps may be in flight.
+  /// A step that has begun. The last stage has at most one such step. The other stages compute their layers and then
+  /// wait for the tokens, so several of their steps may be in flight.
   struct InFlight {
     ComputedStep outcome;
     size_t most_tokens;                // rows that draw

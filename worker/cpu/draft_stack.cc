@@ -54,7 +54,8 @@ std::vector<Draft> DraftStack::Guess(const std::vector<GuessOrder>& orders, cons
   return drafts;
 }
 
-/// Sets the lanes of the next pass. Returns false when one pass cannot read all the tokens that the orders need.
+/// Chooses the sequences of the next pass, and sets one lane for each of them. Returns false when one pass cannot read
+/// all the tokens that the orders need.
 bool DraftStack::Collect(const std::vector<GuessOrder>& orders, const SequenceTable& table) {
   lanes_.clear();
   writing_.clear();
@@ -75,8 +76,8 @@ bool DraftStack::Collect(const std::vector<GuessOrder>& orders, const SequenceTa
   return whole;
 }
 
-/// Runs the draft model over each lane's tokens from `begin` to `end`. If these include the last known token,
-/// the lane gets its first guess.
+/// Runs the draft model over the tokens from `begin` to `end` of each lane (one sequence of the pass). A lane whose
+/// range includes the last known token gets its first guess.
 void DraftStack::Read() {
   BeginTails();
   BeginPass();
@@ -107,8 +108,8 @@ int DraftStack::FirstUnread(SlotId slot, const SequenceState& sequence, int tail
                   static_cast<int>(sequence.tokens.size()) - 1);
 }
 
-/// Sets `lane` to at most `room` of the next tokens that the order needs. Returns false when another lane of the pass
-/// already writes one of their blocks, which the sequences share.
+/// Sets `lane` to the sequence of the order, and to at most `room` of the next tokens that the draft model must read.
+/// Returns false when another sequence of the pass already writes a block of these tokens that both sequences share.
 bool DraftStack::Prepare(const GuessOrder& order, const SequenceTable& table, int room, Lane& lane) {
   const SequenceState& s = table.at(order.slot);
   const int size = block_size(), known = static_cast<int>(s.tokens.size());
@@ -129,7 +130,8 @@ bool DraftStack::Prepare(const GuessOrder& order, const SequenceTable& table, in
   return true;
 }
 
-/// Several sequences may share the block of their last computed tokens, so each lane writes into a copy of that block.
+/// Several sequences may share the block of their last computed tokens, so each lane (one sequence of the pass) writes
+/// into a copy of that block.
 void DraftStack::BeginTails() {
   for (const Lane& lane : lanes_) {
     const auto tail = static_cast<size_t>(lane.tail);
@@ -158,7 +160,7 @@ void DraftStack::BeginPass() {
     inputs_.table_stride = std::max(inputs_.table_stride, static_cast<int64_t>(lane.blocks.size()));
 }
 
-/// Adds positions [begin, end) of the lane to the inputs of a pass.
+/// Adds positions [begin, end) of the lane's sequence to the inputs of a pass.
 void DraftStack::Enter(const Lane& lane, int begin, int end) {
   const std::vector<TokenId>& tokens = lane.sequence->tokens;
   for (int position = begin; position < end; ++position) {
@@ -177,8 +179,8 @@ void DraftStack::Enter(const Lane& lane, int begin, int end) {
   inputs_.block_tables.resize(inputs_.context_len.size() * stride, kNullBlock);
 }
 
-/// Computes the inputs of the pass. Each lane with an input at or after its last known token gets the likeliest next
-/// token.
+/// Computes the inputs of the pass. Each lane (one sequence of the pass) whose inputs reach its last known token gets
+/// the likeliest next token.
 void DraftStack::Pass() {
   const std::span<const float> logits = decoder_.Forward(inputs_, cache());
   const size_t rows = inputs_.draw_rows.size(), width = rows == 0 ? 0 : logits.size() / rows;

@@ -17,8 +17,9 @@
 
 namespace quire {
 
-/// The draft model of rank 0: a whole, smaller model that guesses which tokens follow a sequence. It computes only what
-/// a guess needs: before it guesses, it reads the tokens that it has not read yet, some of them in each step.
+/// The draft model of rank 0: a whole, smaller model that guesses which tokens follow a sequence. It does not run in
+/// every step, but only when a guess is ordered: then it first reads the sequence's tokens that it has not read yet, at
+/// most kMostRows in one call.
 class DraftStack final : public Guesser {
  public:
   /// The most tokens, of all sequences together, that one call of Guess reads before it guesses. A call reads fewer
@@ -31,11 +32,11 @@ class DraftStack final : public Guesser {
   int64_t weight_bytes() const override { return decoder_.weights().bytes(); }
   std::string Name() const override;
   /// Returns no guess for an order if the draft model must first read too many tokens, the sequence is too long for it,
-  /// or blocks have left the window.
+  /// or its first blocks were dropped because they left the sliding window.
   std::vector<Draft> Guess(const std::vector<GuessOrder>& orders, const SequenceTable& table) override;
 
  private:
-  /// An ordered sequence in a pass.
+  /// A sequence in a pass for which a guess is ordered.
   struct Lane {
     const SequenceState* sequence;
     Draft draft;

@@ -21,7 +21,7 @@ namespace quire {
 /// has read. Copies of whole blocks contain both parts. Wrong or missing numbers worsen guesses and change no answer.
 class Guesser {
  public:
-  /// Where the guesser's numbers lie in the blocks, whose first bytes belong to the served model.
+  /// Says where the guesser's numbers lie in each block, whose first bytes belong to the served model.
   struct Places {
     int64_t own_bytes = 0;    // bytes of a block that belong to the served model
     int64_t part_at = 0;      // offset in bytes of the guesser's part in a block
@@ -29,14 +29,14 @@ class Guesser {
     int64_t block_bytes = 0;  // bytes of a block, both parts together; own_bytes without a guesser
     int spare_blocks = 0;     // number of blocks behind the pool's blocks, for guessed tokens
 
-    /// Returns the bytes of the blocks that a state of `bytes` bytes needs, or fewer: the guesser's part of a block
-    /// holds nothing of a state.
+    /// Returns the bytes of the whole blocks that a state of `bytes` bytes occupies. A state is kept only in the first
+    /// own_bytes of each block. Without a guesser, returns `bytes` itself.
     int64_t StateBytes(int64_t bytes) const {
       return block_bytes == own_bytes ? bytes : (bytes + own_bytes - 1) / own_bytes * block_bytes;
     }
   };
-  /// The rows that a step has computed. `rows`: of each member of the batch, how many of its tokens remain, from its
-  /// first token on. `hidden` [tokens of the batch, hidden]: the served model's last hidden states, normed.
+  /// The rows that a step has computed. `rows`: for each member of the batch, the number of its leading tokens that
+  /// remain after verification. `hidden` [tokens of the batch, hidden]: the served model's last hidden states, normed.
   struct Computed {
     const std::vector<BatchMember>& batch;
     std::span<const int32_t> rows;
@@ -49,7 +49,7 @@ class Guesser {
   virtual ~Guesser() = default;
 
   virtual int64_t weight_bytes() const = 0;
-  /// Returns a sentence for the log that names the guesser, without its end.
+  /// Returns the name of the guesser for a sentence of the log, for example "the draft model PATH".
   virtual std::string Name() const = 0;
   /// Sets the memory: num_blocks blocks, then the spare blocks.
   void UsePool(std::byte* pool, const Places& places, int num_blocks);
@@ -57,13 +57,13 @@ class Guesser {
   void Overwrite(const std::vector<BatchMember>& batch, const SequenceTable& table);
   /// True when the guesser reads what each step has computed (Read).
   virtual bool reads_steps() const { return false; }
-  /// Called after the served model has computed the batch, whose draws are verified and not yet in the table.
+  /// Reads what a step of the served model has computed. The step's tokens are verified but not yet in the table.
   virtual void Read(const Computed&, const SequenceTable&) {}
   /// Guesses the tokens that follow the known tokens of each ordered sequence. Returns no guess for an order where the
   /// guesser has not read enough of the sequence, or the sequence is too long for it.
   virtual std::vector<Draft> Guess(const std::vector<GuessOrder>& orders, const SequenceTable& table) = 0;
 
-  /// Marks the block, which need not be in the pool, as unread. Called before other bytes are copied into it.
+  /// Marks the block, which need not be in the pool, as unread. Called before other bytes are copied into the block.
   static void Void(std::byte* block, const Places& places);
 
  protected:
@@ -74,7 +74,7 @@ class Guesser {
   std::byte* PartOf(int block) const { return pool_ + block * places_.block_bytes + places_.part_at; }
   GuesserBlock& HeadOf(int block) { return *reinterpret_cast<GuesserBlock*>(PartOf(block)); }
   void CopyPart(int from, int to);
-  /// Appends the spare blocks of the call's sequence with this number, from 0 to MostGuessedSequences - 1.
+  /// Appends the spare blocks of the call's sequence `number`, which is from 0 to MostGuessedSequences - 1.
   void AppendSpareBlocks(size_t number, std::vector<int>& blocks) const;
 
  private:

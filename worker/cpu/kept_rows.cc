@@ -9,7 +9,7 @@ namespace quire {
 
 namespace {
 
-/// Returns the numbers of a row of queries, which is the same in all layers of an encoder.
+/// Returns how many numbers a row of queries has. All layers of an encoder have the same number.
 int64_t QueriesWidth(const ModelSpec& spec, const RankShard& shard) {
   return shard.heads.size() * spec.layers.front().head_dim;
 }

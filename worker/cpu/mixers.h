@@ -43,9 +43,9 @@ class CpuMixers {
   /// until AdvanceHeld, because drafts may be wrong. A collective call: the ranks norm the outputs of state spaces
   /// together.
   void Mix(int64_t layer, const MixerWeights& weights, const StepInputs& inputs, const KvCache& cache);
-  /// Advances, in one layer, the states of sequences with held rows past the first rows[s] of these rows, with the same
-  /// bits as a step that computes only the latter rows. Call it once for each layer after a step with held rows, with
-  /// the inputs of the step.
+  /// Advances, in one layer, the states of sequences with held rows past the first rows[s] of these rows. The states
+  /// then have the same bits as after a step that computes only these first rows. Call it once for each layer after a
+  /// step with held rows, with the inputs of the step.
   void AdvanceHeld(int64_t layer, const MixerWeights& weights, const StepInputs& inputs, std::span<const int32_t> rows,
                    const KvCache& cache);
 

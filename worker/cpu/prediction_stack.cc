@@ -8,7 +8,7 @@ namespace quire {
 
 namespace {
 
-/// Returns the sizes for the layer's own passes.
+/// Returns the sizes for the prediction layer's own passes.
 EngineSizes LayerPassSizes(EngineSizes sizes) {
   sizes.max_step_tokens = PredictionStack::kRowsAtOnce;
   sizes.draft_rows = 0;
@@ -34,7 +34,8 @@ void PredictionStack::Read(const Computed& computed, const SequenceTable& table)
   Pass();
 }
 
-/// Enters the member's rows that remain. `first_row`: the member's first row in the step.
+/// Adds to the pass the member's rows whose tokens remain after verification. `first_row`: the member's first row in
+/// the step.
 void PredictionStack::Read(const BatchMember& member, int rows, const Computed& computed, int64_t first_row,
                            const SequenceTable& table) {
   const SequenceState& s = table.at(member.slot);
@@ -61,8 +62,8 @@ void PredictionStack::Read(const BatchMember& member, int rows, const Computed& 
   Keep(s, member.start, end, hidden);
 }
 
-/// Returns the first of the member's positions whose row can be computed, and with it all rows up to `end`; `end` or a
-/// later position when there is none. The other blocks that the member writes stay without further rows.
+/// Returns the member's first position from which the rows of all positions up to `end` can be computed. Returns `end`
+/// or a later position when there is none. The member's blocks before that position get no further rows.
 int PredictionStack::FirstReadable(const BatchMember& member, int end, const SequenceState& sequence) {
   const int size = block_size();
   int position = member.start;
@@ -78,8 +79,8 @@ int PredictionStack::FirstReadable(const BatchMember& member, int end, const Seq
   return position;
 }
 
-/// Keeps, in each block that has tokens of [start, end), the hidden state of the last of them. `hidden` begins with
-/// that of `start`.
+/// Stores, in each block that has tokens of positions [start, end), the hidden state of the last of these tokens.
+/// `hidden` begins with the hidden state of position `start`.
 void PredictionStack::Keep(const SequenceState& sequence, int start, int end, const float* hidden) {
   const int size = block_size();
   for (int index = start / size; index * size < end; ++index) {
@@ -96,8 +97,8 @@ const float* PredictionStack::HiddenAt(const SequenceState& sequence, int positi
   return HeadOf(block).kept == position % block_size() + 1 ? KeptIn(block) : nullptr;
 }
 
-/// Returns the block with which the context of a row in the sequence's block number `block` begins: all blocks from
-/// there on have all their rows.
+/// Returns the index of the first block to which a row in the sequence's block number `block` may attend: all blocks
+/// from this index up to `block` have all their rows.
 int PredictionStack::FirstBlock(SlotId slot, const SequenceState& sequence, int block) {
   Reader& reader = readers_[slot];
   if (reader.serial != sequence.serial || reader.checked > block) reader = {sequence.serial, 0, 0};
@@ -142,7 +143,8 @@ std::vector<Draft> PredictionStack::Guess(const std::vector<GuessOrder>& orders,
   return drafts;
 }
 
-/// Sets the lane of an order. Returns false when the last known token's row cannot be computed.
+/// Prepares the lane of an order, which is one sequence of the pass. Returns false when the last known token's row
+/// cannot be computed.
 bool PredictionStack::Prepare(const GuessOrder& order, const SequenceTable& table, Lane& lane) {
   const SequenceState& s = table.at(order.slot);
   const int size = block_size(), position = static_cast<int>(s.tokens.size()) - 1;
@@ -153,8 +155,8 @@ bool PredictionStack::Prepare(const GuessOrder& order, const SequenceTable& tabl
   if (hidden == nullptr || s.tokens.back() < 0) return false;
   lane = {{order.slot, {}}, order.count, position, s.tokens.back(), {hidden, hidden + hidden_size_}, 0, {}};
   lane.first_block = FirstBlock(order.slot, s, tail);
-  // The step has computed the token before. So the sequence shares its last block with no other, and what stands behind
-  // the computed tokens there is no part of it yet.
+  // The last step computed the token before the last known token, so the sequence shares its last block with no other
+  // sequence. The bytes behind the computed tokens of that block are not used yet, and the pass may write there.
   const int own = tail + (before > 0 ? 1 : 0);
   lane.blocks.assign(s.blocks.begin() + lane.first_block, s.blocks.begin() + own);
   AppendSpareBlocks(lanes_.size(), lane.blocks);
@@ -166,7 +168,7 @@ void PredictionStack::BeginPass() {
   tables_.clear();
 }
 
-/// Adds a row to the pass. Its keys and values go into the block.
+/// Adds a row to the pass. The row's keys and values go into the block.
 void PredictionStack::Enter(const Row& row, int block) {
   inputs_.token_ids.push_back(row.token);
   inputs_.positions.push_back(row.position);
@@ -175,7 +177,8 @@ void PredictionStack::Enter(const Row& row, int block) {
   inputs_.hidden.insert(inputs_.hidden.end(), row.hidden, row.hidden + hidden_size_);
 }
 
-/// Ends the rows of one sequence. `blocks`: its blocks from first_block on; `end`: the position after its last row.
+/// Completes the inputs of the pass for one sequence, whose rows were entered. `blocks`: its blocks from first_block
+/// on; `end`: the position after its last row.
 void PredictionStack::EndSequence(std::span<const int> blocks, int first_block, int end) {
   inputs_.query_start.push_back(static_cast<int32_t>(inputs_.num_tokens()));
   inputs_.context_len.push_back(end - first_block * block_size());
@@ -184,7 +187,7 @@ void PredictionStack::EndSequence(std::span<const int> blocks, int first_block, 
   inputs_.table_stride = std::max(inputs_.table_stride, static_cast<int64_t>(blocks.size()));
 }
 
-/// Computes the rows that were entered. Returns the logits of those that draw.
+/// Computes the rows that were entered. Returns the logits of the rows in draw_rows.
 std::span<const float> PredictionStack::Pass() {
   if (inputs_.num_tokens() == 0) return {};
   const auto stride = static_cast<size_t>(inputs_.table_stride);

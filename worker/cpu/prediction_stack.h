@@ -16,12 +16,13 @@
 namespace quire {
 
 /// The prediction layer (ModelSpec::predicts) of the served model, whole on rank 0. After each step it computes its
-/// keys and values for the tokens that remain. The row at a position needs the token there and the served model's
-/// hidden state at the position before. So its part of a block, beside keys and values, keeps one hidden state: that of
-/// the last token which was computed in the block. What it computes in a block therefore depends on the tokens up to
-/// there, like the served model's keys and values, and may be shared, copied and swapped with them. Rows whose hidden
-/// state was never seen here are missing: those of tokens that came as blocks of another worker or of a disk. Such a
-/// block gets no later rows, either. Rows of later blocks attend only to rows behind the incomplete block.
+/// keys and values for the tokens that remain after verification. The row at a position needs the token there and the
+/// served model's hidden state at the position before. So the layer's part of each block also keeps one hidden state:
+/// that of the last token which was computed in the block. The contents of this part therefore depend only on the
+/// tokens up to the block's last one, like the served model's keys and values, and may be shared, copied and swapped
+/// with the block. A block whose tokens this rank did not compute, because the block came from another worker or from a
+/// disk, has no hidden states and gets no rows of this layer. Rows of later blocks attend only to rows behind such a
+/// block.
 class PredictionStack final : public Guesser {
  public:
   static constexpr int kRowsAtOnce = 128;  // tokens that one pass reads
@@ -46,7 +47,7 @@ class PredictionStack final : public Guesser {
     int position;
     const float* hidden;
   };
-  /// An ordered sequence.
+  /// A sequence for which a guess is ordered.
   struct Lane {
     Draft draft;
     int count;                  // number of tokens to guess

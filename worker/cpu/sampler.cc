@@ -48,7 +48,7 @@ std::vector<SampledToken> Sampler::Draw(std::span<float> logits, const std::vect
 
 std::vector<size_t> Sampler::Mask(std::span<float> logits, const std::vector<size_t>& rows,
                                   std::vector<SampledToken>& out) {
-  // A row's entry in masks_ has its outcome, then its mask.
+  // A row's entry in masks_ has the grammar's outcome in its first word, then the mask of allowed tokens.
   const size_t words = 1 + MaskWords(vocab_size_);
   RowDrawer drawer;
   masks_.clear();
@@ -175,7 +175,7 @@ Sampler::Records Sampler::Share(const std::vector<size_t>& sizes, const Records&
 void Sampler::ShareDrawn(const std::vector<size_t>& rows, std::vector<SampledToken>& out) {
   const size_t ranks = num_ranks();
   if (ranks == 1) return;
-  // The records of a row: its token, then its alternatives, each with its log-probability.
+  // A row's records are its token and then its alternatives, each with its log-probability.
   std::vector<size_t> sizes;
   for (const size_t row : rows) sizes.push_back(1 + NumAlternatives(prefixes_[row].sampling(), vocab_size_));
   Records mine;
@@ -196,7 +196,7 @@ void Sampler::ShareDrawn(const std::vector<size_t>& rows, std::vector<SampledTok
 }
 
 void Sampler::ShareScored(int num_rows, const PromptScores& mine, PromptScores& scores) {
-  // The records of a row: its token's log-probability and rank, then its alternatives.
+  // A row's records are its token's log-probability and rank, then its alternatives.
   const auto num_top = static_cast<size_t>(mine.num_top);
   Records records;
   for (size_t i = 0; i < mine.count(); ++i) {

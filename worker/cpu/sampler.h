@@ -38,7 +38,8 @@ class Sampler {
   using Records = std::vector<kernels::Candidate>;
   /// Draws the rows that need only the best logit over all ranks, and sets their tokens.
   void DrawGreedy(std::span<const float> logits, const std::vector<size_t>& rows, std::vector<SampledToken>& out);
-  /// Masks the rows by their grammars. Returns the rows that have a token to draw, and marks the other rows.
+  /// Masks the rows by their grammars. Returns the rows that have an allowed token. Marks the other rows in `out` with
+  /// the grammar's outcome.
   std::vector<size_t> Mask(std::span<float> logits, const std::vector<size_t>& rows, std::vector<SampledToken>& out);
   /// Sends each whole row to the rank that draws it.
   void Deal(std::span<const float> logits, const std::vector<size_t>& rows);

@@ -12,7 +12,7 @@ namespace quire {
 
 namespace {
 
-/// Makes the columns of a slice, row by row, in the packed type. A row stays valid until kPanelRows later rows have
+/// Converts the columns of a slice to the packed type, row by row. A row stays valid until kPanelRows later rows have
 /// been made.
 class RowMaker {
  public:

@@ -49,8 +49,9 @@ struct MixerWeights {
 
 /// One rank's weights of latent attention. LayerWeights::attention_out is the output projection.
 struct LatentWeights {
-  Matrices in;                    // the queries' low-rank input [query_rank, hidden] (if any), then the
-                                  // row to cache [rank + rotated_dim, hidden], latents first
+  /// The projection to the queries' low-rank input [query_rank, hidden] (if any), then the projection to the row to
+  /// cache [rank + rotated_dim, hidden], latents first.
+  Matrices in;
   std::vector<float> query_norm;  // [query_rank]; empty: no low-rank input
   Matrices query;                 // [local heads * query_dim, query_rank or hidden]
   std::vector<float> norm;        // [rank]
@@ -105,13 +106,14 @@ inline const float* DataOf(const std::vector<float>& vector) { return vector.emp
 /// its layers, and the head in the last stage. A matrix is packed in the type that FormOf (worker/model/stored_rows.h)
 /// returns, with these exceptions:
 ///  a quantised matrix whose column range would cut a packed block is expanded to fp32;
-///  with quantization int8 or int4, unquantised forms with whole blocks of columns become q8_0 or q4_1;
+///  with quantization int8 or int4, unquantised matrices whose columns fill whole blocks become q8_0 or q4_1;
 ///  with int4 the output head becomes q8_0, because no later layer evens out its errors;
-///  routers keep their form, because a rounded router chooses other experts;
-///  the few weights that make decays and betas of states keep their form, too.
+///  routers keep the type of FormOf, because a rounded router chooses other experts;
+///  the few weights that make decays and betas of recurrent states keep the type of FormOf, too.
 class ModelWeights {
  public:
-  /// `other_head`: the output head as other weights have it, to be used in place of packing it again; null: none.
+  /// `other_head`: the same output head as another ModelWeights has packed it, to be used instead of packing it again;
+  /// null: none.
   ModelWeights(const ModelFiles& files, const RankShard& shard, Quantization quantization,
                const Matrices* other_head = nullptr)
       : ModelWeights(files, shard, quantization, Loading::kPack, other_head) {}

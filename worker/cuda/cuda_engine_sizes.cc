@@ -34,7 +34,8 @@ void CheckAttention(const ModelSpec& spec, const EngineSizes& sizes, AttentionBa
       most, sizes.max_model_len);
 }
 
-/// Returns a sentence about sizes of latent attention that the CUDA kernels lack; empty if they have them.
+/// Returns a sentence about sizes of latent attention that the CUDA kernels do not support; empty if they support all
+/// sizes.
 std::string UnsupportedLatents(const LatentAttention& latent) {
   for (const int64_t size : {latent.rank, latent.query_rank, latent.key_dim, latent.rotated_dim, latent.value_dim}) {
     if (size % 8 != 0)

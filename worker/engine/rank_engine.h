@@ -66,9 +66,9 @@ class RankEngine {
 
   /// Copies device blocks to host blocks and returns when the copies are done. No step may be in flight.
   virtual void SwapOut(const std::vector<BlockCopyPair>& pairs) = 0;
-  /// Returns the memory of a host block, own_block_bytes. SwapOut and finished plans have filled it.
+  /// Returns the memory of a host block: own_block_bytes() bytes, which SwapOut and finished plans have filled.
   virtual std::span<std::byte> HostBlock(BlockId block) = 0;
-  /// Returns the memory of a pool block, on the device, own_block_bytes.
+  /// Returns the memory of a pool block on the device: own_block_bytes() bytes.
   virtual std::span<std::byte> PoolBlock(BlockId block) = 0;
   /// Gives the memory of `count` unused blocks from `first` on back to the system, until they are written again. Does
   /// nothing on devices that cannot. No step may be in flight.

@@ -54,7 +54,8 @@ class SequenceTable {
   void Resolve(const std::vector<PendingDraw>& draws, const std::vector<SampledToken>& tokens);
 
   /// Removes the sampled tokens that verification rejects. Before: `drawn` has the tokens of all rows of a batch that
-  /// has not advanced, in batch order. After: it has those of CountVerified for each member that samples.
+  /// has not advanced, in batch order. After: `drawn` has, for each member that samples, only the first CountVerified
+  /// tokens.
   void KeepVerified(const std::vector<BatchMember>& batch, std::vector<SampledToken>& drawn) const;
 
   bool Has(SlotId slot) const { return slots_[slot].has_value(); }

@@ -11,8 +11,9 @@ namespace {
 
 constexpr size_t kKnownCuts = 16;
 
-/// Returns the rank that gives `head` to the rank `taker`: the giver with the same number if that rank has the head,
-/// otherwise one of the givers that have it, chosen by the taker's number.
+/// Returns the rank of the sending group that gives `head` to rank `taker` of the receiving group. This is the rank
+/// with the same number if it has the head, otherwise one of the ranks that have the head, chosen by the number
+/// `taker`.
 Rank GiverOf(int64_t head, const std::vector<RankShard>& givers, Rank taker, int64_t layer) {
   std::vector<Rank> holders;
   for (Rank rank = 0; rank < static_cast<Rank>(givers.size()); ++rank) {

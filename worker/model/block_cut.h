@@ -20,9 +20,8 @@ struct BlockCut {
 
 /// Computes the bytes that rank `giver` of one group sends to rank `taker` of another. Both groups have the same model
 /// and the same KV layout per head, but may split heads and layers differently. Each head of a layer comes from one
-/// rank: from the giver with the taker's own number if that rank has the head, else from the holders in turn by the
-/// taker's number.
-/// `head_bytes`, `latents_once`: see KvLayout.
+/// rank: from the sending rank with the receiving rank's number if it has the head, otherwise from one of the ranks
+/// that have the head, chosen in turn by the receiving rank's number. `head_bytes`, `latents_once`: see KvLayout.
 BlockCut CutBetween(const ModelSpec& spec, const std::vector<RankShard>& givers, Rank giver,
                     const std::vector<RankShard>& takers, Rank taker, const std::function<int64_t(int64_t)>& head_bytes,
                     bool latents_once = false);
@@ -36,8 +35,8 @@ struct WholeBlockPart {
 WholeBlockPart PartOfWhole(const ModelSpec& spec, const GroupCut& cut, Rank rank,
                            const std::function<int64_t(int64_t)>& head_bytes, bool latents_once = false);
 
-/// The runs of one rank's blocks in exchanges with groups of any split. The results for the most recently used splits
-/// are cached.
+/// Finds the runs (byte ranges) of one rank's blocks that are exchanged with another group, however that group divides
+/// the model. The results for the most recently used divisions are cached.
 class BlockCuts {
  public:
   struct Own {

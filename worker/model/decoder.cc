@@ -4,7 +4,7 @@ namespace quire {
 
 namespace {
 
-/// Runs what follows attention or a mixer in a layer.
+/// Runs the part of a layer that follows attention or a mixer.
 void FeedForward(const ModelSpec& spec, int64_t layer, DecoderOps& ops) {
   const LayerSpec& kind = spec.layers[static_cast<size_t>(layer)];
   if (kind.mixture) {

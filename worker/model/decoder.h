@@ -7,10 +7,10 @@
 
 namespace quire {
 
-/// The operations of a decoder's forward pass on one backend. Each operation is as large as a device may fuse into
-/// one kernel. In models with a scale per layer, the last operation that adds to the residual in a layer multiplies
-/// the sum by this scale.
-/// The implementation keeps the activations of one step, for T tokens of which R draw:
+/// The operations of a decoder's forward pass on one backend. Each operation is as large as a device may fuse into one
+/// kernel. In models with a scale per layer, the last operation that adds to the residual in a layer multiplies the sum
+/// by this scale. The implementation keeps the activations of one step, for T tokens, of which R are followed by a
+/// sampled token:
 ///   residual [T, hidden]; projected [T, queries, keys and values of the rank's heads]; attended [T, the rank's heads *
 ///   head_dim]; activated [T, the rank's MLP columns]; chosen [T, experts per token]; inputs [T, layers,
 ///   layer_input_size]; logits [R, the rank's vocabulary].
@@ -69,8 +69,8 @@ class DecoderOps {
   virtual void AddLayerInput(int64_t layer) = 0;
   /// Adds attention and MLP together, for models in which both read the same residual.
   virtual void AddAttentionAndMlp(int64_t layer) = 0;
-  /// Computes logits = norm(residual) * head^T for the rows that draw, scaled and capped. Does nothing if the model has
-  /// no head.
+  /// Computes logits = norm(residual) * head^T for the rows after which a token is sampled, scaled and capped. Does
+  /// nothing if the model has no head.
   virtual void Logits() = 0;
 };
 

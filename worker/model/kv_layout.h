@@ -8,12 +8,13 @@
 
 namespace quire {
 
-/// The byte layout of a rank's KV block: [layers with keys and values of their own][keys, values][the layer's local
-/// KV heads]. One block holds all layers contiguously. A layer that reads another layer's keys and values has that
-/// layer's offsets. With latents_once, latents (comm/model/latent_attention.h) have no values of their own: values_at
-/// is keys_at. Layers without attention take no bytes of a block, and neither do layers of other stages. Where a stage
-/// has no layer with keys and values, its blocks hold states alone (StateLayout), and have the size that its part of
-/// the model's layers with states would have of the layers with attention.
+/// The byte layout of a rank's KV block: [layers with keys and values of their own][keys, values][the layer's local KV
+/// heads]. One block holds all layers contiguously. A layer that reads another layer's keys and values has that layer's
+/// offsets. With latents_once, latents (comm/model/latent_attention.h) have no values of their own: values_at is
+/// keys_at. Layers without attention take no bytes of a block, and neither do layers of other stages. Where a stage has
+/// no layer with keys and values, its blocks hold states alone (StateLayout). If such a stage has a fraction f of the
+/// model's layers with states, its blocks are as large as those of a stage with a fraction f of the layers with keys
+/// and values.
 struct KvLayout {
   struct Layer {
     int64_t kv_heads = 0;  // number of KV heads on this rank; 0 in layers without attention

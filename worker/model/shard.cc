@@ -51,12 +51,12 @@ std::vector<int64_t> SplitHeads(int64_t heads, const std::vector<double>& shares
   return counts;
 }
 
-/// Returns the number of columns in which `columns` MLP columns are split.
+/// Returns the number of columns in each piece when `columns` MLP columns are split over the ranks.
 int64_t UnitOf(int64_t columns) { return columns % kMlpUnit == 0 ? kMlpUnit : 1; }
 
 /// Splits `units` pieces of `cost` each so that load / share is as even as possible over the ranks, and adds the
-/// pieces' cost to the loads. Returns the number of pieces per rank. Finds by bisection the level up to which every
-/// rank is filled.
+/// pieces' cost to the loads. Returns the number of pieces per rank. Finds by bisection the level of load / share up to
+/// which every rank is filled.
 std::vector<int64_t> FillUp(int64_t units, double cost, const std::vector<double>& shares, std::vector<double>& loads) {
   const auto pieces_at = [&](double level) {
     std::vector<double> pieces;
@@ -111,7 +111,7 @@ std::map<int64_t, int64_t> MlpNumbersBySize(const ModelSpec& spec) {
   return numbers;
 }
 
-/// How heads that keep a state are split. With the gated delta rule, all value heads of a key head go to one rank.
+/// Says how heads that keep a state are split. With the gated delta rule, all value heads of a key head go to one rank.
 /// State spaces split value heads one by one, because a model may have a single key head.
 struct StateHeads {
   int64_t at_once;
@@ -135,8 +135,9 @@ Range KeyHeadsOf(const Range& value_heads, int64_t group) {
   return {value_heads.begin / group, (value_heads.end - 1) / group + 1};
 }
 
-/// Splits one axis after the other, and evens out the load that the split of query heads leaves. A rank's load is the
-/// weights that it reads in a step of one token, in units of hidden_size numbers. Vectors are too short to count.
+/// Splits one axis after the other so that the ranks' loads, which are uneven after the split of query heads, become
+/// even. A rank's load is the weights that it reads in a step of one token, in units of hidden_size numbers. Vectors
+/// are too short to count.
 class Dealer {
  public:
   Dealer(const ModelSpec& spec, const std::vector<double>& shares, std::vector<RankShard>& shards)

@@ -44,8 +44,9 @@ struct RankShard {
   bool is_last() const { return stage.end == std::ssize(layers); }  // has the final norm and the head, and draws tokens
 };
 
-/// Returns the number of local KV heads that this rank counts in sums over ranks, which must count each head once. They
-/// are the rank's last heads. A head that several ranks have is counted by the rank with the head's first query head.
+/// Returns the number of local KV heads that this rank counts in sums over ranks, which must count each head once. The
+/// counted heads are the rank's last KV heads. A head that several ranks have is counted by the rank with the head's
+/// first query head.
 int64_t CountedKvHeads(const ModelSpec& spec, const RankShard& shard, int64_t layer);
 
 /// Returns how many numbers a row of the layer's first product has on a rank: those of its query heads, of its key and
@@ -63,8 +64,8 @@ int64_t GateWidth(const ModelSpec& spec, const RankShard& shard, int64_t layer);
 /// convolution, or the queries, keys and values of heads that keep a state.
 int64_t ConvolvedChannels(const ModelSpec& spec, const RankShard& shard);
 
-/// MLP columns are split in units of this number of columns if their number allows it, so that quantisation blocks stay
-/// whole.
+/// MLP columns are split in units of this number of columns if their total is a multiple of it, so that quantisation
+/// blocks stay whole.
 inline constexpr int64_t kMlpUnit = 32;
 
 /// Splits a model over shares.size() ranks in proportion to the shares (all positive). The number of ranks may be any

@@ -147,7 +147,7 @@ SampledToken DrawFromRow(std::span<float> logits, const Prefix& prefix, SlotId s
     drawn.logprob = forbidden && ForbidsTokens(spec) ? kNever : std::numeric_limits<float>::quiet_NaN();
   } else if (spec.num_logprobs >= 0) {
     const double logprob = raw[static_cast<size_t>(drawn.token)] - log_sum_exp;
-    // Finite, because an infinite value would mark the row as broken.
+    // The log-probability is made finite, because an infinite value would mark the row as broken.
     drawn.logprob = static_cast<float>(std::max<double>(logprob, std::numeric_limits<float>::lowest()));
   }
   return drawn;

@@ -20,7 +20,8 @@ class Pooler {
   explicit Pooler(int64_t hidden) : hidden_(static_cast<size_t>(hidden)) {}
 
   /// Returns the step's rows [row, row + count), count <= kPooledAtOnce: the normed last activations [count, hidden],
-  /// or what kSparse and kColbert make of each. The result is valid until the next call.
+  /// or, for the poolings kSparse and kColbert, the numbers computed from each row. The result is valid until the next
+  /// call.
   using RowsAt = std::function<std::span<const float>(Pooling pooling, int64_t row, int64_t count)>;
   static constexpr int kPooledAtOnce = 32;
 
@@ -44,7 +45,8 @@ class Pooler {
   std::map<SlotId, Sum> sums_;  // the sums of incomplete prompts, at most one in each slot
 };
 
-/// Returns token 0 for every row that draws, for models that only pool. No caller uses the tokens.
+/// Returns token 0 for every row after which a token would be sampled, in models that only pool. No caller uses the
+/// tokens.
 std::vector<SampledToken> WithoutDraws(const std::vector<BatchMember>& batch);
 
 /// True if some of the member's rows are pooled.

@@ -6,7 +6,7 @@ namespace quire {
 
 namespace {
 
-/// Returns what follows `open` in `generated`; nullopt if `open` does not stand near the beginning.
+/// Returns the tokens that follow `open` in `generated`; nullopt if `open` does not stand near the beginning.
 std::optional<std::span<const TokenId>> Behind(std::span<const TokenId> open, std::span<const TokenId> generated) {
   const auto beginning = generated.first(std::min(generated.size(), kMostBeforeThoughts + open.size()));
   const auto found = std::ranges::search(beginning, open);

@@ -499,7 +499,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const testing::TestParamInfo<Case>& test_case) { return test_case.param.name; });
 
 // The pool holds one prompt at a time, so the second answer to each prompt takes its blocks from the host.
-TEST(CudaHostCacheTest, CopiesOnTheHosts_ComeBack_OnTwoRanks) {
+TEST(CudaHostCacheTest, BlocksCopiedToTheHosts_ComeBack_OnTwoRanks) {
   const test::RandomModel model({.dtype = "F32"}, 5);
   const ModelFiles files = ModelFiles::Open(model.path());
   std::vector<Ask> asks = SomeAsks(files, 9, {100, 90});
@@ -532,7 +532,7 @@ TEST(CudaPrefillTest, Prefill_EqualsTheCpuEngine_WhenAChunkBehindALongPrefixIsSp
   std::vector<Ask> asks = SomeAsks(files, 22, {1200, 7});
   asks[0].sampling.num_prompt_logprobs = 0;
   const test::Setup setup{.num_blocks = 100, .max_step_tokens = 64, .max_model_len = 1400};
-  // The plan that the engine makes for the last chunk.
+  // Checks that the engine's plan for the last chunk splits the chunk: the plan has a merge.
   const kernels::PrefillSplit split{2 * Device(0).num_sms(), 1};
   std::vector<kernels::PrefillTile> tiles(static_cast<size_t>(kernels::PrefillTileCapacity(64, 1, 2, 128, split)));
   std::vector<kernels::PrefillMerge> merges(static_cast<size_t>(split.MaxMerges()));
@@ -544,7 +544,7 @@ TEST(CudaPrefillTest, Prefill_EqualsTheCpuEngine_WhenAChunkBehindALongPrefixIsSp
   test::ExpectAlikePrompts(got, want, 0.004);
 }
 
-// The second prompt begins with the first one's blocks, and its last chunk is split over the device.
+// The second prompt begins with the first one's blocks, and its last chunk is split over the device's multiprocessors.
 TEST(CudaLatentsTest, Answers_EqualTheCpuEngine_BehindALongCachedPrefix) {
   const test::RandomModel model({.hidden = 64,
                                  .layers = 1,
@@ -787,7 +787,7 @@ TEST(QuantizedOnDeviceTest, NotesOnExpanded_CountTheMatricesThatAreExpanded) {
   EXPECT_THAT(notes({.packed_bits = 4}, kBF16), testing::IsEmpty());
   EXPECT_THAT(notes({}, kF32), testing::IsEmpty()) << "plain numbers are not expanded";
   EXPECT_THAT(notes({.packed_bits = 4}, kF32), testing::ElementsAre(testing::StartsWith("14 matrices of ")));
-  // 2 layers with 6 experts, each of 3 matrices.
+  // The model has 2 layers with 6 experts of 3 matrices each.
   EXPECT_THAT(notes({.kv_heads = 2, .family = "gpt_oss", .mxfp4 = true}, kF32),
               testing::ElementsAre(testing::StartsWith("36 matrices of ")));
 }

@@ -10,7 +10,8 @@
 namespace quire::test {
 
 /// Collectives of devices on top of collectives of hosts, for ranks whose "device memory" is host memory. Like NCCL,
-/// they connect ranks at the first call of about a given size, and fail if a graph records that call.
+/// the collectives connect ranks at the first call of each size (rounded to a power of two), and fail if a graph
+/// records that call.
 class EmulatedCollective final : public NormingCollective {
  public:
   explicit EmulatedCollective(Collective& host) : host_(host) {}

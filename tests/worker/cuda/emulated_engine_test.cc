@@ -114,7 +114,7 @@ TEST(CudaEngineTuningTest, Engine_TunesEveryBatchSize_BeforeTheFirstRequest) {
   EXPECT_EQ(test::tuned_rows, at_start);
 }
 
-TEST(QuantizedProductsTest, Fp8Products_AreExpandedOrRounded_AsTheLibraryAllows) {
+TEST(QuantizedProductsTest, Fp8Products_RoundTheActivations_OnlyWhenTheLibraryHasFp8Products) {
   test::has_fp8_products = false;
   const test::ManyAndFew expanded(NumberType::kFp8E4M3);
   test::has_fp8_products = true;

@@ -17,7 +17,7 @@ struct ManyAndFew {
   static constexpr int64_t kN = 48, kK = 96, kMany = 70, kFew = kernels::kQuantizedMaxRows;
 
   explicit ManyAndFew(NumberType type) {
-    // Room for 16 rows of a weight or 30 rows of x, so that a product takes three parts.
+    // The scratch memory has room for 16 rows of a weight or 30 rows of x, so that a product takes three parts.
     constexpr int64_t kScratch = 16 * kK * 2;
     Device device(0);
     Random random(6);

@@ -64,9 +64,9 @@ double NumberOf(NumberType type, const QuantizedRow& row, int64_t i) {
 }
 
 TEST(QuantizedRowsTest, WriteQuantizedRow_KeepsTheFilesNumbers_ForEveryForm) {
-  // The tolerances. Q4_K's products of scales are rounded to fp16, off by 2^-12 of themselves; 15 of them (Q5_K: 31)
-  // and a minimum add up. Q6_K's numbers are at most 1 and have one such factor. Plain numbers below 1 are off by half
-  // a step of 2 / 15 or 1 / 127, and by the step's own rounding to fp16.
+  // The tolerances follow from rounding. Q4_K's products of scales are rounded to fp16, off by 2^-12 of themselves; 15
+  // of them (Q5_K: 31) and a minimum add up. Q6_K's numbers are at most 1 and have one such factor. Plain numbers below
+  // 1 are off by half a step of 2 / 15 or 1 / 127, and by the step's own rounding to fp16.
   const std::tuple<NumberType, NumberType, double> forms[] = {{NumberType::kQ4_0, NumberType::kQ4_1, 1e-6},
                                                               {NumberType::kQ4_1, NumberType::kQ4_1, 1e-6},
                                                               {NumberType::kQ4_K, NumberType::kQ4_1, 0.05},
@@ -123,7 +123,7 @@ TEST(QuantizedRowsTest, WriteQuantizedRow_KeepsFp8AndItsScales) {
   std::vector<float> factors(kRows * 2);
   for (float& factor : factors) factor = static_cast<float>(random.Signed());
   const auto bytes = std::as_bytes(std::span(factors));
-  // One scale for each row, then one scale for each 256 columns of a row.
+  // Tests one scale for each row, and one scale for each 256 columns of a row.
   for (const auto& [type, group] : {std::pair{NumberType::kFp8E4M3, kCols}, {NumberType::kFp8Groups, int64_t{256}}}) {
     ScaledMatrix matrix{.rows = kRows, .cols = kCols, .fp8 = numbers.data(), .group = group};
     matrix.scales = {NumberType::kF32, bytes.data(), kCols / group, 1};

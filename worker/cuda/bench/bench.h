@@ -15,7 +15,7 @@ struct Variant {
   std::function<void(int64_t turn)> queue;
 };
 
-/// Where the variants of a case write their result, so that results can be checked (result_check.h).
+/// Says where the variants of a case write their result, so that results can be checked (result_check.h).
 struct Output {
   void* data = nullptr;  // null: no check
   int64_t bytes = 0;
@@ -24,8 +24,8 @@ struct Output {
   std::function<void()> judge = {};  // queues the reference method, on the last set of buffers
 };
 
-/// What a case measures. Bytes and operations come from the formulas that are printed; a variant may need more or
-/// fewer.
+/// Describes what a case measures. Bytes and operations come from the formulas that are printed; a variant may need
+/// more or fewer.
 struct Case {
   std::string section, name;
   double bytes = 0, flops = 0;  // work of one call; 0: not reported

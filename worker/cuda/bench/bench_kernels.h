@@ -17,7 +17,7 @@ void FillRandom(const kernels::CudaStream& stream, void* data, int64_t count, Nu
 void StreamCopy(const kernels::CudaStream& stream, void* to, const void* from, int64_t bytes, int num_sms);
 void StreamRead(const kernels::CudaStream& stream, const void* from, int64_t bytes, uint32_t* sink, int num_sms);
 
-/// BeginProfile and EndProfile mark the range that a profiler records if one waits for it.
+/// BeginProfile and EndProfile mark the part of the run that a profiler records, if a profiler is attached.
 void BeginProfile();
 void EndProfile();
 

@@ -54,8 +54,8 @@ class PrefillCase {
 
   int64_t sets() const { return batch_.sets(); }
 
-  /// Returns the output with v2 as a reference method: v2 takes every query for a sequence that ends with it; all of
-  /// these share one block table.
+  /// Returns the output with the decode kernel v2 as a reference method. v2 gets one sequence for each query, which
+  /// ends with the query's token. All these sequences share one block table.
   Output output() {
     Output output{out_.as<void>(), out_.bytes(), batch_.shape().head_size};
     if (chunks_.sequences > 1 || chunks_.queries > kMostJudged) return output;

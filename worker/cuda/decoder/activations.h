@@ -39,7 +39,8 @@ struct Activations {
     logits = pieces.Take<float>(max_draws * logits_width);
   }
 
-  /// Returns the numbers between rows of qkv: the row's numbers, rounded up so that rows are multiples of 16 bytes.
+  /// Returns the distance, in numbers, between the starts of two rows of qkv: the length of a row, rounded up so that
+  /// rows are multiples of 16 bytes.
   static int64_t QkvStride(const ModelSpec& spec, const RankShard& shard, int64_t layer) {
     return (QkvWidth(spec, shard, layer) + 7) / 8 * 8;
   }

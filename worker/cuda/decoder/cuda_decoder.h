@@ -35,8 +35,9 @@ struct CudaDecoderSizes {
   int threads;                  // threads that load weights
 };
 
-/// One rank's part of the forward pass on its device. What a layer adds to the residual may stay pending: the next norm
-/// then sums it over the ranks and adds it. Fused steps (few rows, one rank) add it inside the products.
+/// One rank's part of the forward pass on its device. A layer's addition to the residual may stay pending: the next
+/// norm then sums the addition over the ranks and adds it. In fused steps (few rows, one rank), the matrix products add
+/// to the residual themselves.
 class CudaDecoder final : private DecoderOps {
  public:
   /// Loads the weights and reserves the memory of a pass. `collective` must outlive the decoder; null: a single rank.
@@ -109,7 +110,7 @@ class CudaDecoder final : private DecoderOps {
   const LayerSpec& LayerOf(int64_t layer) const { return spec_.layers[static_cast<size_t>(layer)]; }
   // Returns the numbers per row of a layer's activations.
   int64_t HeadsWidth(int64_t layer) const { return sizes_.shard.heads.size() * LayerOf(layer).head_dim; }
-  /// Numbers per row of what the output projection of attention reads.
+  /// Returns the numbers per row of the input of attention's output projection.
   int64_t OutWidth(int64_t layer) const {
     return spec_.latent.rank > 0 ? sizes_.shard.heads.size() * spec_.latent.value_dim : HeadsWidth(layer);
   }

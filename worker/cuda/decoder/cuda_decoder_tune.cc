@@ -59,7 +59,7 @@ void CudaDecoder::Tune(int64_t rows) {
     products_.Tune(logits, std::array<const void*, 1>{weights_.head});
   }
   if (!CanFuse(rows)) return;
-  // Times all layers without attention, which takes the same time in both ways.
+  // Times all layers, fused and not fused, without attention, which takes the same time either way.
   shape_ = {};
   shape_.num_rows = rows;
   const auto seconds = [&](bool fused) {

@@ -52,8 +52,9 @@ struct CudaExpertActivations {
   void* out = nullptr;               // [T * k, hidden]
   void* shared_gate_up = nullptr;    // [T, 2 * shared_width]; null: experts have no gates
   void* shared_activated = nullptr;  // [T, shared_width]
-  void* shared = nullptr;            // [T, hidden], or null. With Mixture::normed_apart [2 * T, hidden]:
-                                     // the shared expert's outputs, then the routed experts'.
+  /// The shared expert's outputs [T, hidden]; null: no shared expert. With Mixture::normed_apart [2 * T, hidden]: the
+  /// shared expert's outputs, then the routed experts'.
+  void* shared = nullptr;
 };
 
 }  // namespace quire

@@ -88,7 +88,8 @@ void DeviceGroup::AllReduceRmsNorm(void* partial, kernels::RmsNormParams norm, v
 }
 
 void DeviceGroup::Check() {
-  // Checked before NCCL, because a one-shot kernel that gave up tells for which rank it was waiting.
+  // The one-shot kernel is checked before NCCL, because a one-shot kernel that gave up tells for which rank it was
+  // waiting.
   for (Rank peer = 0; peer < group_.size; ++peer) {
     if (std::atomic_ref(group_.control[1 + peer]).load(std::memory_order_acquire) == 0) continue;
     const auto host = [&](Rank r) { return hosts_[static_cast<size_t>(r)]; };

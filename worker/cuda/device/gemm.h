@@ -24,7 +24,7 @@ struct GemmParams {
   int64_t batch = 1;                                   // products of equal sizes, in one call; only in the dtype
   int64_t x_apart = 0, weight_apart = 0, y_apart = 0;  // elements from one product of the batch to the next
   std::optional<NumberType> quantized = {};            // type of a kernels::QuantizedMatrix; only for Products
-  /// Set when x and weight are FP8 E4M3. They are on the device, [m] and [n] numbers: y(i, j) = scale * x_scales[i] *
+  /// The scales of x [m] and of the weight [n], on the device, when both are FP8 E4M3: y(i, j) = scale * x_scales[i] *
   /// weight_scales[j] * sum. k, n and x_stride must then be multiples of 16. Null: x and weight are of the dtype.
   const float *x_scales = nullptr, *weight_scales = nullptr;
 };

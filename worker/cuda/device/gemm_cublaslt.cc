@@ -104,9 +104,9 @@ Shape ShapeOf(const GemmParams& p) {
           p.y_apart};
 }
 
-/// Returns the number of rows for which an algorithm is requested that then serves m rows. Prompt chunks have any
-/// number of rows, and a request to the library for each new number would delay their steps. Decodes (few rows) have an
-/// algorithm for each number.
+/// Returns the number of rows for which the library is asked for an algorithm when a product has m rows. Prompt chunks
+/// have any number of rows, and a request to the library for each new number would delay their steps. Decodes (few
+/// rows) have an algorithm for each number.
 constexpr int64_t RowsToAskFor(int64_t m) { return m <= 64 ? m : (m + 63) / 64 * 64; }
 
 }  // namespace

@@ -103,7 +103,7 @@ class PairLink final : public DeviceLink {
       const std::lock_guard lock(mutex_);
       problem_ = error.what();
     }
-    // Queued work may still wait for the other end; it ends when the pair is destroyed. That may take long, so a
+    // Queued work may still wait for the other end; this work ends when the pair is destroyed. That may take long, so a
     // separate thread destroys the pair.
     std::thread([way = std::move(way)]() mutable { way.reset(); }).detach();
   }

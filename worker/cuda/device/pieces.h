@@ -5,13 +5,13 @@
 
 namespace quire {
 
-/// Divides one reserved memory into pieces. With null memory it only counts bytes, so that the same code first computes
-/// the size and then divides the memory.
+/// Divides one reserved memory into pieces. An object with null memory only counts bytes, so that the same code first
+/// computes the size and then divides the memory.
 class Pieces {
  public:
   explicit Pieces(void* memory = nullptr) : memory_(static_cast<std::byte*>(memory)) {}
 
-  /// Takes memory for `count` elements, aligned to 256 bytes. Returns null when it only counts.
+  /// Takes memory for `count` elements, aligned to 256 bytes. Returns null if the constructor got null memory.
   template <class T = std::byte>
   T* Take(int64_t count) {
     std::byte* piece = memory_ == nullptr ? nullptr : memory_ + taken_;

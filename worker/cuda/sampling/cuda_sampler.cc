@@ -27,9 +27,9 @@ bool NeedsHost(const SequenceState& s) {
          (BansTokens(s) && static_cast<int64_t>(s.sampling.banned_until_min.size()) > kMaxListEntries);
 }
 
-/// True if the candidates of all shards may not be enough to sample the row's token. They are enough for greedy rows,
-/// for top log-probabilities and for top-k up to their number; without such limits, the shards' total weights are
-/// enough.
+/// True if the candidates of all shards may not be enough to sample the row's token. The candidates are enough for
+/// greedy rows, for top log-probabilities, and for top-k up to the number of candidates. Rows without top-k, top-p and
+/// min-p need only the shards' total weights.
 bool MayNeedWholeRow(const SamplingSpec& s) {
   if (s.temperature <= 0) return false;
   if (s.top_k > 0) return s.top_k > kernels::kMaxShardCandidates;
@@ -84,8 +84,8 @@ CudaSampler::CudaSampler(const CudaSamplerSizes& sizes, Device& device, DeviceCo
   };
   host_reserved_ = device.AllocateHost(deal(Pieces()), "sampling");
   deal(Pieces(host_reserved_.as()));
-  // The ranks connect at their first collective call, which must not happen while a graph is captured. So they make one
-  // now.
+  // The ranks connect at their first collective call, which must not happen while a graph is captured. So each rank
+  // makes a collective call now.
   if (!single())
     collective_->AllGather(memory_.part, memory_.parts, kernels::ShardPartBytes(1, 0), device.stream().handle);
 }

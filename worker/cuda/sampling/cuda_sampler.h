@@ -39,11 +39,11 @@ class CudaSampler {
   /// Queues the copy of the sampled tokens to the host. There are two sets of results, so that the host can read one
   /// while the device writes the other.
   void CopyResults(int64_t num_rows, int set);
-  /// Asks the grammars of the host's rows which tokens are allowed, while the device computes the step. Call before
-  /// Collect.
+  /// Asks the grammars of the rows that only the host can sample which tokens are allowed, while the device computes
+  /// the step. Call before Collect.
   void AskGrammars(const SequenceTable& table, DrawPlan& plan) const;
-  /// Returns the tokens once CopyResults has run. For the host's rows, all ranks together sample the tokens from
-  /// `logits`.
+  /// Returns the tokens once CopyResults has run. For the rows that only the host can sample, all ranks together sample
+  /// the tokens from `logits`.
   std::vector<SampledToken> Collect(const DrawPlan& plan, int set, const SequenceTable& table, const float* logits);
 
   const int32_t* last_tokens() const { return memory_.last_tokens; }  // [max_running] on the device

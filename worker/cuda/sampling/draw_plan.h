@@ -7,13 +7,13 @@
 
 namespace quire {
 
-/// What the grammar says about a row's next token (worker/sampling/draw.h).
+/// The grammar's answer for a row's next token (worker/sampling/draw.h).
 struct HostMask {
   TokenConstraint::Outcome outcome = TokenConstraint::Outcome::kMasked;
   std::vector<uint32_t> allowed;  // empty: the row has no grammar
 };
 
-/// How the tokens of a step are sampled.
+/// Says how the tokens of a step are sampled.
 struct DrawPlan {
   std::vector<BatchMember> members;      // the members that draw
   std::vector<size_t> host_rows;         // indices into `members`: rows that only the host's sampler can draw

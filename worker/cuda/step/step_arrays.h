@@ -39,7 +39,7 @@ struct StepArrays {
   int32_t* chunk_start;     // [C + 1] first row, relative to the first chunk's
   int32_t* chunk_context;   // [C]
   int32_t* chunk_table;     // [C]
-  // For sequences with states, decodes first; empty in models without states.
+  // The state_ arrays are for sequences with states, decodes first. They are empty in models without states.
   int32_t* state_start;                             // [D + C + 1] first row
   int32_t* state_context;                           // [D + C]; 0: padding
   int32_t* state_blocks;                            // [D + C, B]

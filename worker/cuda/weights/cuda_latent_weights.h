@@ -15,7 +15,7 @@ struct CudaLatentWeights {
   DeviceMatrix query;          // [local heads * query_dim, query_rank or hidden]
   void* query_norm = nullptr;  // [query_rank], or null
   void* norm = nullptr;        // [rank]
-  // Plain numbers of the model's type, whatever the file has.
+  // `keys` and `values` are plain numbers of the model's type, whatever type the file has.
   void* keys = nullptr;    // [local heads, rank, key_dim]: make queries comparable with latents
   void* values = nullptr;  // [local heads, value_dim, rank]
 };

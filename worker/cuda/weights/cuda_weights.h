@@ -37,8 +37,8 @@ class CudaWeights : public CudaWeightPlaces {
   static int64_t RouterWidth(const ModelSpec& spec) { return (spec.mixture.experts + 8) / 8 * 8; }
 
   int64_t bytes() const { return memory_.bytes() + expanded_.bytes(); }
-  /// Returns the memory for expanded rows of quantised weights; 0 bytes if there are none. It is an allocation of its
-  /// own because kernels write it, while they read weights without waiting for earlier kernels.
+  /// Returns the memory for expanded rows of quantised weights; 0 bytes if there are none. It is allocated apart from
+  /// the weights because kernels write to it, and kernels read weights without waiting for earlier kernels.
   const DeviceMemory& expanded() const { return expanded_; }
   const std::vector<std::string>& notes() const { return notes_; }  // lines for the log (NotesOnExpanded)
 

@@ -18,15 +18,16 @@ namespace quire {
 
 namespace {
 
-/// Returns the form of an FP8 matrix of a file for columns from `first` on. Its groups must begin where the device's
-/// groups begin.
+/// Returns the form on the device of a file's FP8 matrix, for columns from `first` on. Returns nullopt if the matrix's
+/// scale groups do not begin where the device's groups begin.
 std::optional<NumberType> FormOfFp8(const ScaledMatrix& matrix, int64_t first) {
   if (matrix.groups() == 1) return NumberType::kFp8E4M3;
   const bool fits = matrix.InOrder() && matrix.group % kernels::kFp8Group == 0 && first % kernels::kFp8Group == 0;
   return fits ? std::optional(NumberType::kFp8Groups) : std::nullopt;
 }
 
-/// Returns the form of a matrix for the rank's columns from `first` on.
+/// Returns the form on the device of a matrix for the rank's columns from `first` on; nullopt: the device expands the
+/// matrix.
 std::optional<NumberType> FormOnDevice(const Tensor& tensor, int64_t first, Quantization quantization,
                                        const char* what) {
   const bool keeps = quantization == Quantization::kNone || quantization == Quantization::kFp8;
@@ -63,8 +64,8 @@ class FormFinder {
   FormFinder(const ModelFiles& files, const RankShard& shard, Quantization quantization)
       : files_(files), shard_(shard), quantization_(quantization) {}
 
-  /// Returns the form that all these matrices can have, whose rows lie one after another with `width` numbers each (for
-  /// experts, that all experts can have); nullopt if there is none.
+  /// Returns the form that the matrices of all these roles can have on the device (for experts: of all these experts);
+  /// nullopt if there is none. Their rows lie one after another with `width` numbers each.
   std::optional<NumberType> Find(int64_t layer, std::initializer_list<Role> roles, int64_t width,
                                  const Range& experts = {0, 1}) const {
     std::optional<NumberType> form;

@@ -5,7 +5,7 @@
 
 namespace quire {
 
-/// Where the parts of a row are written (kernels::QuantizedParts).
+/// Says where the parts of a row are written (kernels::QuantizedParts).
 struct QuantizedRow {
   std::byte *ints, *highs, *scales;
 };

@@ -1,8 +1,8 @@
 #pragma once
 
-// For tests of operations that several host threads call at the same time: the device's own definitions, but Launch
-// returns only when the kernel has run. A switch for the whole process (CUDA_LAUNCH_BLOCKING) would not do, because it
-// could serialise kernels that wait for each other.
+// Has the device's own definitions, except that Launch returns only when the kernel has run. This is for tests of
+// operations that several host threads call at the same time. CUDA_LAUNCH_BLOCKING, a switch for the whole process,
+// would not do, because it could serialise kernels that wait for each other.
 
 #define Launch LaunchAndReturn
 #include_next <simt/device.cuh>
