@@ -155,7 +155,7 @@ void AddBatches(const Json& numbers, const Json& list, std::vector<std::string>&
   for (const Json& batch : list.at("batches")) {
     if (batch.at("over").get<bool>() || shown == kMostShown) break;
     if (shown++ == 0) {
-      lines.push_back(fmt::format("{}  {}  {:>8}  {:>8}  {:>8}  {:>7}  {}  {}", Cell("BATCH", 30), Cell("STATE", 14),
+      lines.push_back(fmt::format("{}  {}  {:>8}  {:>8}  {:>8}  {:>7}  {}  {}", Cell("BATCH", 30), Cell("STATE", 11),
                                   "DONE", "FAILED", "OF", "RUNNING", Cell("CLIENT", 16), "WHY IT WAITS"));
     }
     lines.push_back(fmt::format(
@@ -169,7 +169,7 @@ void AddBatches(const Json& numbers, const Json& list, std::vector<std::string>&
 /// Adds a line for each model, if there are several models or if the only model is not ready.
 void AddModels(const Json& models, std::vector<std::string>& lines) {
   if (models.size() == 1 && models[0].at("state") == "ready") return;
-  lines.push_back(fmt::format("{}  {}  {:>8}  {:>8}  {:>8}  {:>12}", Cell("MODEL", 26), Cell("STATE", 11), "RUNNING",
+  lines.push_back(fmt::format("{}  {}  {:>8}  {:>8}  {:>8}  {:>12}", Cell("MODEL", 26), Cell("STATE", 14), "RUNNING",
                               "WAITING", "MiB", "UNLOADS IN s"));
   for (const Json& model : models) {
     const int64_t bytes = model.value("weight_bytes", int64_t{0}) + model.value("kv_bytes", int64_t{0});

@@ -13,7 +13,7 @@ namespace quire {
 
 namespace {
 
-constexpr std::chrono::milliseconds kWatchAtMost(5), kWatchAtLeast(250);  // pauses between checks of running jobs
+constexpr std::chrono::milliseconds kLeastPause(5), kLongestPause(250);  // pauses between checks of running jobs
 
 std::chrono::nanoseconds TimeOf(clockid_t clock) {
   timespec now{};
@@ -133,7 +133,7 @@ bool WorkPool::TookTooLong(const JobPtr& job) const {
 /// Asks jobs that have used up their time to stop. While a job is in running_ its thread lives, so the thread's clock
 /// can be read.
 void WorkPool::WatchJobs() {
-  const auto every = std::clamp<std::chrono::milliseconds>(limits_.job_time / 10, kWatchAtMost, kWatchAtLeast);
+  const auto every = std::clamp<std::chrono::milliseconds>(limits_.job_time / 10, kLeastPause, kLongestPause);
   std::unique_lock lock(mutex_);
   while (!stopped_) {
     if (running_.empty()) {

@@ -13,7 +13,7 @@ std::string StatusClass(int status) { return status == 0 ? "gone" : std::to_stri
 
 /// Returns the label of a method. Clients choose the method's text, so all unknown methods share one label.
 std::string MethodLabel(const std::string& method) {
-  for (const char* known : {"GET", "HEAD", "POST", "PATCH", "OPTIONS"}) {
+  for (const char* known : {"GET", "HEAD", "POST", "PATCH", "DELETE", "OPTIONS"}) {
     if (method == known) return method;
   }
   return "other";

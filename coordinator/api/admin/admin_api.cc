@@ -135,8 +135,15 @@ asio::awaitable<void> AdminApi::Handle(HttpRequest& request, HttpResponder& resp
   if (responder.record.status != 0) co_return;  // the answer was a stream
   // An answer stays in memory while its client reads slowly, so the answer's bytes count against this port's memory.
   const auto held = static_cast<int64_t>(request.body.capacity() + response.body.capacity());
-  if (request.memory.Resize(held) != ByteBudget::Verdict::kTaken)
-    response = ErrorResponse(429, "answers that wait to be taken fill this port's memory; try again later");
+  if (request.memory.Resize(held) != ByteBudget::Verdict::kTaken) {
+    constexpr const char* kFull = "answers that wait to be taken fill this port's memory";
+    if (request.method != "POST" && request.method != "PATCH") {
+      response = ErrorResponse(429, fmt::format("{}; try again later", kFull));
+    } else {
+      // The order was carried out or refused already, so the operator and the audit log get its status.
+      response.body = DumpJson({{"answer_left_out", kFull}});
+    }
+  }
   co_await responder.Send(std::move(response));
 }
 
