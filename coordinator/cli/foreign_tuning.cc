@@ -147,7 +147,7 @@ constexpr ForeignFlag kTuningFlags[] = {
      "--gpu-layers-draft --n-gpu-layers-draft -hfd --hf-repo-draft --override-tensor-draft -otd "
      "--spec-replace --cache-type-k-draft --cache-type-v-draft -ctkd -ctvd",
      FlagTakes::kWord, FlagFate::kRefused,
-     "leave it out: a draft model runs on rank 0 with that worker's threads and blocks (--speculative-config names it)"},
+     "leave it out: --speculative-config names the draft model, which runs with the threads and blocks of rank 0"},
     {"-hfv --hf-repo-v -hffv --hf-file-v -mv --model-vocoder --tts-speaker-file",
      FlagTakes::kWord, FlagFate::kRefused, "answers are texts: leave it out"},
     {"--tts-use-guide-tokens", FlagTakes::kNothing, FlagFate::kRefused, "answers are texts: leave it out"},
