@@ -14,7 +14,7 @@ ModelSpec SpecOf(const std::string& model) {
   return ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + model).spec();
 }
 
-/// Returns a plan of two ranks with 1 MB of weights each, which together hold 1 KiB of keys and values for a token.
+/// Returns a plan of two ranks with 1 MB of weights each. Each rank holds 512 bytes of keys and values for a token.
 MemoryPlan TwoRanks() {
   MemoryPlan plan;
   plan.assignment.block_size = 16;

@@ -28,7 +28,8 @@ class Newcomers {
   /// and no request is suspected of killing workers.
   void Planned(const std::set<RequestId>& draws, int num_clients, bool others_may_give_way);
 
-  // Requests of new clients that got their token in time, and those that got it with the first plan.
+  // Numbers of requests of new clients: those that got their token in time, and those among them that got it with the
+  // first plan.
   int64_t num_promised = 0, num_prompt = 0;
 
  private:

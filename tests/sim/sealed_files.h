@@ -12,9 +12,9 @@
 
 namespace quire::sim {
 
-/// The files of a store, sealed as the disk tier seals them. In half of the runs the medium is bad: files are lost,
-/// torn or changed, and reads return the file of another block, of another secret or of another space. Such a read must
-/// be a miss, and a read of an unchanged file must not be one.
+/// The files of a store, encrypted and authenticated as the disk tier does it. In half of the runs the medium is bad:
+/// files are lost, torn or changed, and reads return the file of another block, of another secret or of another model
+/// (space). Such a read must be a miss, and a read of an unchanged file must not be one.
 class SealedFiles {
  public:
   explicit SealedFiles(uint64_t seed);

@@ -178,8 +178,9 @@ StepResult SimWorker::Execute(const Frame& frame) {
   Move(plan.copies, device_, device_);
   for (const BatchMember& member : batch) CheckWhole(member);
   for (const BatchMember& member : batch) CheckState(member, member.start);
-  // As in each layer of a forward pass, all new keys and values are written before any query reads.
-  // The first slice of a pass stands for all its layers' keys and values. They must still be there at each later slice.
+  // As in each layer of a forward pass, all new keys and values are written before any query reads. The first slice of
+  // a pass writes the keys and values that stand for those of all layers. The blocks must still hold them at each later
+  // slice.
   for (const BatchMember& member : batch) {
     if (member.slice.begin == 0) Write(TextOf(member));
   }
