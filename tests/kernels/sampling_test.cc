@@ -197,7 +197,7 @@ TEST(SamplingTest, SampleToken_KeepsTheSameTokensAsAFullSort_ForRowsThatAreHardT
   }
 }
 
-// Of equal logits, the tokens with the lowest ids are kept, and every kept token is drawn at some time.
+// Among tokens with equal logits, those with the lowest ids are kept. Every kept token is drawn at some time.
 TEST(SamplingTest, SampleToken_KeepsTheLowestIds_WhenLogitsAreEqual) {
   const std::vector<float> logits(500, 0.5f);
   for (const SamplingParams& params :

@@ -24,8 +24,8 @@ void Decodes::BeginPlan() {
     for (const Sequence& s : request->sequences) {
       if (takes_turns && request->TokensToCompute(s) == 1)
         turns_.push_back({request->id, s.choice, s.num_pending, s.last_step});
-      // The first choice computes the prompt for all choices, except the last token. It is not a decode until the
-      // results of that have come.
+      // The first choice computes the prompt for all choices, except the last token. The choice is not a decode until
+      // the results for these tokens have come.
       const bool leads = !request->forked && request->sequences.size() > 1 && s.num_computed + 1 < s.num_prompt_tokens;
       const bool complete = s.finished || s.length() == s.num_prompt_tokens + request->limits.max_tokens;
       if (s.slot && !leads && !complete && s.length() - s.num_planned() == 1)

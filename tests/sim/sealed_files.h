@@ -20,8 +20,8 @@ class SealedFiles {
   explicit SealedFiles(uint64_t seed);
 
   void Write(const StoredName& name, const std::vector<KvValue>& values);
-  /// Returns the values that were written under the name, `count` of them, or nothing. Removes a file that does not
-  /// open. Throws Failure when a file with wrong contents opens, or when an unchanged file does not.
+  /// Returns the `count` values that were written under the name, or nothing. Removes a file that cannot be decrypted.
+  /// Throws Failure when a file with wrong contents can be decrypted, or when an unchanged file cannot.
   std::optional<std::vector<KvValue>> Read(const StoredName& name, size_t count);
   bool Holds(const StoredName& name) const { return files_.contains(seal_.FileNameOf(name.hash, name.kind)); }
 
