@@ -110,7 +110,7 @@ class FieldCase(unittest.TestCase):
         return text_of(drawn)
 
     def shares(self, probabilities):
-        """Returns a logit_bias with which the first token has these probabilities."""
+        """Returns a logit_bias with which these tokens have these probabilities ({token: probability}) as the first token of an answer."""
         raw = self.raw_logprobs(PROMPT, probabilities)
         return {str(token): FIRM + math.log(p) - raw[token] for token, p in probabilities.items()}
 

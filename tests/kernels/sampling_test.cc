@@ -160,8 +160,8 @@ TEST(SamplingTest, SampleToken_KeepsTheSameTokensAsAFullSort_WithTopPOverALargeV
   }
 }
 
-// Rows that are hard to order: equal logits, steps, one logit far above the others, and logits that differ only in the
-// last bits of a float.
+// These rows are hard to order: they have equal logits, few different logits, one logit far above the others, or logits
+// that differ only in the last bits of a float.
 TEST(SamplingTest, SampleToken_KeepsTheSameTokensAsAFullSort_ForRowsThatAreHardToOrder) {
   test::Random random(11);
   for (int round = 0; round < 400; ++round) {
