@@ -190,7 +190,7 @@ StepResult SimWorker::Execute(const Frame& frame) {
     if (member.scores.count > 0) result.scores.push_back(ScoresOf(member));
   }
   table_.KeepVerified(batch, result.tokens);
-  // Wrong drafts are no part of a state.
+  // A member's rows advance its state, without the rows of wrong drafts.
   const std::vector<int32_t> rows = RemainingRows(batch, result.tokens);
   for (size_t i = 0; i < batch.size(); ++i) WriteState(batch[i], batch[i].start + rows[i]);
   for (const BatchMember& member : batch) CheckContext(TextOf(member));
