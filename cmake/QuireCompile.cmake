@@ -55,8 +55,7 @@ if(QUIRE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND QUIRE_MEMORY_P
   target_compile_options(quire_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:SHELL:--param ggc-min-heapsize=2000000>")
 endif()
 
-# quire_library(name [NUMERIC
-#  COLD] SOURCES... DEPS targets...): a static library with the project's flags.
+# quire_library(name [NUMERIC | COLD] SOURCES... DEPS targets...): a static library with the project's flags.
 # NUMERIC: the library has its own compute loops, so it uses -O3.
 #   COLD: the library runs once per start or command, so it uses -O1, which takes a third less time to compile.
 function(quire_library name)

@@ -30,7 +30,7 @@ double ThreadSeconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-/// Returns the shortest time of a call, of at least five calls that take at least `enough` seconds in total.
+/// Returns the shortest time of a call in seconds, of at least five calls that take at least `enough` seconds in total.
 double Least(const std::function<void()>& call, double enough = 0.15) {
   double best = 1e9, all = 0;
   for (int i = 0; i < 5 || all < enough; ++i) {

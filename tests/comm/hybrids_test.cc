@@ -293,7 +293,8 @@ TEST(HybridsTest, DescriptionOfAModelSpec_ChangesWithEveryFieldOfTheRecurrence) 
   EXPECT_TRUE(texts.insert(TextOf(other_mixer)).second);
 }
 
-/// Returns where the first and the last row of a weight lie, in layer 3 for weights of attention, otherwise in layer 0.
+/// Returns the rows of the file's tensor at which the first and the last row of a weight lie, in layer 3 for weights of
+/// attention, otherwise in layer 0.
 std::pair<int64_t, int64_t> Ends(const ModelSpec& spec, Role role) {
   const std::vector<WeightSpec> weights = WeightsOf(spec);
   const auto weight = std::ranges::find(weights, role, &WeightSpec::role);
@@ -303,7 +304,7 @@ std::pair<int64_t, int64_t> Ends(const ModelSpec& spec, Role role) {
 }
 
 TEST(HybridsTest, RowsOfProjections_AreGroupedByHeadInQwen3Next_AndInOrderInQwen35) {
-  // 2 key heads of size 8, each with 3 value heads of size 4
+  // The model has 2 key heads of size 8, each with 3 value heads of size 4.
   const Json sizes = {{"linear_key_head_dim", 8}, {"linear_value_head_dim", 4}};
   Json mixture = {{"num_experts", 4},
                   {"num_experts_per_tok", 2},

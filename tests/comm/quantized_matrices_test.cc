@@ -72,7 +72,7 @@ std::vector<float> Decoded(const Tensor& tensor, int64_t row) {
 using Method = StoredQuants::Method;
 
 constexpr int64_t kRows = 8, kCols = 16, kGroups = 2;
-/// Returns a made-up code that differs from the codes of neighbouring rows and columns.
+/// Returns a made-up code from 0 to 15. Neighbours in a row or a column mostly have different codes.
 uint32_t Code(int64_t row, int64_t col) { return static_cast<uint32_t>(row * 5 + col * 3 + row * col) % 16; }
 uint32_t ZeroCode(int64_t row, int64_t group) { return static_cast<uint32_t>(row * 3 + group * 7 + 1) % 16; }
 float Scale(int64_t row, int64_t group) { return 0.5f + static_cast<float>(row) + 16 * static_cast<float>(group); }

@@ -477,7 +477,7 @@ TEST(NumberTexts, NumberTexts_TightenBounds_OfExtremeMagnitude) {
   EXPECT_TRUE(IntegerTexts({{"-" + long_integer, false, false}}).Accepts("-7"));
 }
 
-TEST(NumberTexts, CanBeWritten_IsFalse_WhenABoundExcludesAllNumbersOfUsualSize) {
+TEST(NumberTexts, CanBeWritten_IsFalse_ForLowerBoundsAbove1e100_AndUpperBoundsBelowMinus1e100) {
   EXPECT_FALSE(CanBeWritten({"1e200", false, false}));
   EXPECT_FALSE(CanBeWritten({"-1e200", true, false}));
   EXPECT_TRUE(CanBeWritten({"1e200", true, false}));

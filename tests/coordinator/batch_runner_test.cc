@@ -19,7 +19,7 @@ namespace {
 namespace asio = boost::asio;
 namespace fs = std::filesystem;
 
-/// A port that lets no request of a batch run, and records when the runner asks whether a request may run.
+/// A port that lets no request of a batch run. It calls `on_look` whenever the runner asks whether requests may run.
 class DrainingPort : public LinePort {
  public:
   explicit DrainingPort(std::function<void()> on_look) : on_look_(std::move(on_look)) {}

@@ -337,7 +337,8 @@ TEST_F(BatchStoreTest, Scan_ReturnsOnlyRequestsWithoutResult_AfterAKill) {
   EXPECT_EQ(StatusOf([&] { store().FindFile("bert", done.output_file_id); }), 404);
 }
 
-/// The server may be killed at any point while a batch ends. The next start must complete the batch in the same way.
+/// The server may be killed at any point while a batch ends. The next start must then complete the batch as if nothing
+/// had happened.
 TEST_F(BatchStoreTest, FinalizingBatch_IsCompletedAtTheNextStart_AfterAKill) {
   for (const bool renamed : {false, true}) {
     const BatchRecord batch = Create("anna", RequestLine("a") + "\n");

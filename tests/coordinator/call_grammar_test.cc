@@ -490,8 +490,9 @@ TEST(AnswerWordsTest, BesideWords_MatchesNoBeginningOfAWord) {
     begun += of_words, beside += left;
     ASSERT_FALSE(of_words && left) << text;
     if (!left && !of_words) {
-      // If a refused text does not begin with any of the words, the pattern must exclude one of its bytes at the byte's
-      // place.
+      // A text that neither begins with one of the words nor is a beginning of one differs from every word after
+      // `common` bytes. The pattern may refuse such a text only because of the byte at that place: an excluded "x", or
+      // a space at the beginning.
       size_t common = 0;
       for (const std::string& word : words) {
         const auto [a, b] = std::ranges::mismatch(word, text);

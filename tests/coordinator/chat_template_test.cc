@@ -240,7 +240,7 @@ TEST(ChatTemplateTest, Traits_TellWhichPartsOfAConversationTheTemplateShows) {
   };
   EXPECT_FALSE(traits(printing("{{ c.function.arguments | tojson }}")).text_arguments);
   EXPECT_TRUE(traits(printing("{{ 'x' + c.function.arguments }}")).text_arguments);
-  // Python prints an object in a form that is not JSON.
+  // Python prints an object in a form that is not JSON, so this template, too, needs the arguments as text.
   EXPECT_TRUE(traits(printing("{{ c.function.arguments }}")).text_arguments);
   EXPECT_TRUE(
       traits("{% for m in messages %}{% if m.content is none %}{{ m.tool_calls | tojson }}{% endif %}{% endfor %}")

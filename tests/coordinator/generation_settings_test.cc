@@ -29,7 +29,8 @@ std::string GgufInteger(const std::string& key, int32_t value) {
   return GgufText(key) + BytesOf(uint32_t{5}) + BytesOf(value);
 }
 
-/// Returns the bytes of a golden model in GGUF with additional metadata, and a filler that keeps the tensors aligned.
+/// Returns the bytes of a golden model in GGUF with additional metadata (`pairs`: `count` encoded pairs of key and
+/// value), and a filler that keeps the tensors aligned.
 std::string WithMetadata(const std::string& pairs, uint64_t count) {
   const auto from = std::filesystem::path(QUIRE_TEST_DATA) / "models" / "mqa.gguf";
   std::string bytes = ReadTextFile(from, kMostBytes);

@@ -70,7 +70,7 @@ class HostCacheTest : public testing::Test {
     return plan;
   }
 
-  /// Serves the prompt with a few tokens after it. Returns the first plan.
+  /// Serves the prompt PromptOf(which) with max_tokens answer tokens. Returns the first plan.
   StepPlan Serve(TokenId which, int max_tokens = 4) {
     const RequestId id = ++last_;
     EXPECT_FALSE(engine_->Submit(MakeRequest(id, PromptOf(which), max_tokens, sinks_[id])));

@@ -57,7 +57,8 @@ class Directory {
     return std::make_unique<KvStore>(KvStore::Options{
         .path = path_, .max_bytes = kMuch, .max_age_seconds = 3600, .space = space, .about = AboutOf(space)});
   }
-  /// Returns the names of a prompt's full blocks, and the state after the last one.
+  /// Returns the names of a prompt's full blocks. With `with_state`, the last name is that of the state after the last
+  /// block.
   static std::vector<StoredName> NamesOf(const KvStore& store, const std::string& salt,
                                          const std::vector<TokenId>& prompt, bool with_state) {
     const PrefixCache chains(1, kBlockSize, store.chain_key());
@@ -420,7 +421,7 @@ TEST_F(KvArchiveTest, Links_AreNotFollowed) {
   EXPECT_EQ(Import().blocks, 2);
   EXPECT_EQ(fs::file_size(outside), 4u);
   EXPECT_EQ(target_->Found("", TokensOf(8, 100)), 2);
-  // A link stands in place of the space's folder.
+  // A link stands in place of the folder that holds the blocks of one model and its settings (a space).
   const fs::path space = target_->Files().front().parent_path();
   fs::remove_all(space);
   fs::create_directory(folder_ / "elsewhere");

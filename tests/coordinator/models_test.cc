@@ -132,7 +132,8 @@ TEST(ModelListTest, Groups_HavePortsAndJournalsOfTheirOwn) {
   EXPECT_EQ(ReplicaTopology(ModelTopology(t, 0), 1).journal, "/j/model-0/replica-1");
 }
 
-/// Returns the same need, for a model that is loaded on request.
+/// Returns the same need, for a model that is loaded on request. `whole`: MiB of KV memory for one sequence of the
+/// model's full length.
 ModelNeed OnRequest(ModelNeed need, int64_t whole) {
   need.on_request = true;
   need.kv_whole = whole * kMiB;

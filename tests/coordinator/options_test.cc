@@ -51,7 +51,7 @@ std::vector<std::string> KeysUnder(const std::string& section) {
   return keys;
 }
 
-// For each key, a value that differs from the default.
+// Gives a value for each key that differs from the default.
 const std::map<std::string, std::string> kValues = {
     {"model.path", "/m"},
     {"model.name", "x"},

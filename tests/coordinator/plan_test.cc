@@ -14,7 +14,7 @@ ModelSpec SpecOf(const std::string& model) {
   return ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + model).spec();
 }
 
-/// Returns a plan of two ranks with 1 MB of weights each, which together hold 1 KiB of keys and values for a token.
+/// Returns a plan of two ranks with 1 MB of weights each. Each rank holds 512 bytes of keys and values for a token.
 MemoryPlan TwoRanks() {
   MemoryPlan plan;
   plan.assignment.block_size = 16;
@@ -119,7 +119,8 @@ TEST(CutWaitTest, AllReduce_TakesOneDelayAndTheTimeOfItsBytes_OverTwoHosts) {
   EXPECT_NEAR(short_row.sum, 1e-3 + 2304 / 1.25e8, 1e-12);
   EXPECT_EQ(short_row.turn, 0);
   EXPECT_NEAR(WaitOver(kSlowLink, CutOf(2, 1), {0, 1}, 2304, 32).sum, 1e-3 + 73'728 / 1.25e8, 1e-12);
-  // MPI asks the receiver before it sends more than 320 KiB, so the 400,000 bytes of two ranks wait for three delays.
+  // MPI asks the receiver before it sends more than 320 KiB. Question, answer and data take one delay each, so the
+  // 400,000 bytes of two ranks wait for three delays.
   EXPECT_NEAR(WaitOver(kSlowLink, CutOf(4, 1), {0, 0, 1, 1}, 2000, 100).sum, 3e-3 + 400'000 / 1.25e8, 1e-12);
   // A rank's 600,000 bytes are sent in three pieces, the last one of 75,712 bytes.
   EXPECT_NEAR(WaitOver(kSlowLink, CutOf(2, 1), {0, 1}, 6000, 100).sum, 3e-3 + 600'000 / 1.25e8, 1e-12);

@@ -313,7 +313,7 @@ class ChangedModel {
     const ModelFiles files = ModelFiles::Open(folder_ / "model");
     return PoolingOf(files, Tokenizer(TokenizerDataOf(files)), Topology());
   }
-  /// Returns the error with these contents in place of a file's.
+  /// Overwrites `file` with `contents`, and returns the text of the error that Open() then throws.
   std::string Problem(const std::string& file, const Json& contents) const {
     WriteTextFile(PathOf(file), DumpJson(contents));
     return ErrorThrownBy([&] { Open(); });

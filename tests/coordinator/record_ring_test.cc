@@ -121,7 +121,7 @@ class FileSizeLimit {
 };
 
 TEST_F(RecordRingTest, Records_AreReadAsWritten_WhateverTheirSize) {
-  // Payloads: empty; every byte value; sizes around that of the write buffer; several times that size.
+  // The payloads are empty, have every byte value, are about as large as the write buffer, or several times as large.
   std::string every;
   for (int i = 0; i < 256; ++i) every += static_cast<char>(i);
   Content records = {{0, ""}, {255, ""}, {1, every}, {2, std::string(1, '\0')}};

@@ -44,7 +44,8 @@ class SequenceStatesTest : public testing::Test {
     s.contents.Restart();
     return s;
   }
-  /// Plans the step that computes the sequence up to position `end`.
+  /// Plans the step that computes the sequence up to position `end`. Grow keeps the old state as a checkpoint only if
+  /// `reserved` more blocks are free.
   void Grow(Sequence& s, int end, int reserved = 0) {
     plan_.Clear();
     manager_->Grow(s, end, plan_, reserved);

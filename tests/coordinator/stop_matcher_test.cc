@@ -80,8 +80,8 @@ TEST(StopMatcherTest, Result_EqualsTheResultOfTheWholeText_HoweverTheTextIsCut) 
     if (!shown.stopped) {
       ASSERT_EQ(shown.text, text);
     } else {
-      // The shown text ends where a stop string begins, and contains no stop string. That stop string need not begin
-      // earliest: a longer one may begin earlier and end later.
+      // The shown text ends where a stop string begins, and contains no stop string. Another, longer stop string may
+      // begin earlier and end later.
       ASSERT_EQ(text.rfind(shown.text, 0), 0u);
       bool at_stop = false;
       for (const auto& stop : stops) {

@@ -226,7 +226,7 @@ TEST(SchemaCheckTest, SupportedSchemas_AreAccepted) {
        R"({"properties": {"a": {"oneOf": [{"type": "string"}, {"type": "null"}]}}, )"
        R"("additionalProperties": {"type": "number"}})",
        R"({"type": "array", "prefixItems": [{"type": "string", "pattern": "^a\\d\\.[!-~]"}], "items": false})",
-       // Schemas with members that `properties` does not name, keywords of other types, and combinations.
+       // These schemas have members that `properties` does not name, keywords of other types, or combinations.
        R"({"type": "object", "properties": {"a": {}}, "required": ["a", "b"]})", R"({"type": "string", "minimum": 5})",
        R"({"type": "string", "pattern": "a\"b\\\\\\n", "maxLength": 5})", R"({"enum": ["a", 5], "type": "string"})",
        R"({"$ref": "#/$defs/a", "$defs": {"a": {}}, "type": "string"})", R"({"anyOf": [{}], "properties": {}})",
@@ -308,7 +308,7 @@ TEST(SchemaCheckTest, UnsupportedKeywords_AreRefusedWithTheirPlace_WhenTheSchema
   }
 }
 
-TEST(SchemaCheckTest, InvalidSchemas_AreRefusedWithThePlace_HoweverExactlyTheyMustBeKept) {
+TEST(SchemaCheckTest, InvalidSchemas_AreRefusedWithThePlace_WhetherTheGrammarMustBeExactOrNot) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"type": "strange"})", "type"},
       {R"({"properties": {"a": {"type": "array", "items": {"type": 5}}}})", "properties.a.items.type"},

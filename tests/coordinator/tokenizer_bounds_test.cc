@@ -252,7 +252,7 @@ TEST(NormalizerBoundsTest, Normalizer_StopsTexts_ThatGrowTooLong) {
 }
 
 TEST(NfcTest, Nfc_EqualsUtf8proc_OnRandomTexts) {
-  // Marks in every order, characters that decompose into marks only, Hangul, singletons and composition exclusions.
+  // The parts are marks, characters that decompose into marks only, Hangul, singletons and composition exclusions.
   const std::vector<std::string> parts = {"a",      "e\u0301", "\u00e9", "\u0323", "\u0307",    "\u0344",
                                           "\u0f73", "\u0f71",  "\u1100", "\u1161", "\u11a8",    "\uac00",
                                           "\u212b", "\u0958",  "\u1e9b", "\u0345", "\u03b1",    "\u0313",

@@ -22,7 +22,8 @@ namespace quire {
 namespace {
 
 /// Compares the tokenizer with at least `least` cases that HF tokenizers computed (tests/golden/make_text_golden.py).
-/// Where control tokens are plain text, sentencepiece computed the cases.
+/// `mark` says whether control tokens in the texts are trusted or plain text; sentencepiece computed the cases of plain
+/// text.
 void ExpectTokenizerCases(const Tokenizer& tokenizer, const std::string& path, size_t least = 1000,
                           char mark = MarkedText::kTrusted) {
   const Json cases = ParseJson(ReadTextFile(path, 512 << 20), path, {.max_depth = 8, .max_nodes = 50'000'000});

@@ -148,7 +148,7 @@ void AwaitDone(const std::atomic<int>& done, int count) {
 TEST(WorkPoolTest, Client_RestsWhileWorkersCompute_ButOtherClientsDoNot) {
   WorkPool pool({.threads = 1, .large_bytes = SIZE_MAX, .beside_workers = true});
   std::atomic<int> mallory{0}, alice{0};
-  // This takes more time than the client's allowance. Afterwards the client's jobs must wait for 2 to 5 s.
+  // `much` is more time than the client's allowance. After so much work the client's jobs must wait for 2 to 5 s.
   const milliseconds much(200 + std::max(100U, 100 * std::thread::hardware_concurrency()));
   {
     const WorkPool::Computing computing(pool);

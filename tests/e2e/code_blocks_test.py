@@ -29,7 +29,8 @@ ELSEWHERE = [
     (r"mpirun -np 2 quire-worker .*", "e2e/faults_test starts workers by hand"),
     (r"build/quire bench kernels .*", "needs a GPU: tests/gpu"),
     (r"build/quire serve .*\"mtp\".*", "needs a model with such layers: e2e/drafts_test"),
-    (r"build/quire serve two\.yaml", "needs two hosts: e2e/multi_node_test"),
+    (r"build/quire serve (two|deploy/topologies/two_nodes)\.yaml", "needs two hosts: e2e/multi_node_test"),
+    (r"build/quire serve MODEL --lora-modules NAME=DIR", "needs an adapter: e2e/adapters_test"),
 ]
 # Replacements for files named on pages. Longer words come first.
 MODEL_WORDS = ("~/.cache/quire/SmolLM2-135M-Instruct.Q4_1.gguf", "DIR|FILE.gguf", "Qwen/Qwen3-0.6B", "ORG/NAME", "--model FILE", "--model DIR", "serve MODEL")

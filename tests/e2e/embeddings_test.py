@@ -265,7 +265,7 @@ class FilesTest(unittest.TestCase):
 
 
 class HeadlessTest(unittest.TestCase):
-    """Tests a model as Qwen3-Embedding is published: without an output head, so the tensors' names lack their beginning."""
+    """Tests a model as Qwen3-Embedding is published: without an output head, and with tensors whose names lack "model." at the beginning."""
 
     def test_a_model_without_a_head_embeds_and_refuses_to_generate(self):
         with tempfile.TemporaryDirectory() as directory:

@@ -110,7 +110,7 @@ class FieldCase(unittest.TestCase):
         return text_of(drawn)
 
     def shares(self, probabilities):
-        """Returns a logit_bias with which the first token has these probabilities."""
+        """Returns a logit_bias with which these tokens have these probabilities ({token: probability}) as the first token of an answer."""
         raw = self.raw_logprobs(PROMPT, probabilities)
         return {str(token): FIRM + math.log(p) - raw[token] for token, p in probabilities.items()}
 
@@ -603,7 +603,7 @@ class ChatTest(FieldCase):
         self.refused("continue_final_message", path="chat", messages=[{"role": "assistant", "content": " "}], continue_final_message=True)
 
     def test_continue_final_message_finds_the_message_when_the_template_repeats_its_words(self):
-        """The template repeats text of the message after it, or in another message."""
+        """The words of the last message also occur in the template's own text, or in another message."""
         for words in ("<", ">", "end", "<|end|>", "|", "assistant: ", "e", " \n{", "THE_ANSWER_GOES_ON_0_", "THE_ANSWER_GOES_ON_18446744073709551615_", "hi"):
             messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": words}]
             status, shown = self.server.post("/v1/chat/completions/render", {"messages": messages, "continue_final_message": True})

@@ -74,7 +74,7 @@ class FlagCase(unittest.TestCase):
         self.together([{"prompt": [i], "max_tokens": longest - 1} for i in range(sequences)])
 
     def together(self, requests, meanwhile=lambda: None):
-        """Sends requests at the same moment; `meanwhile` is called when all of them wait for it."""
+        """Sends requests at the same moment; `meanwhile` is called once all of them wait. Then all of them are computed."""
         clients = [threading.Thread(target=self.complete, kwargs=fields) for fields in requests]
         self.server.post("/admin/pause", {}, admin=True)
         try:

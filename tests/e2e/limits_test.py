@@ -135,7 +135,7 @@ class LimitCase(unittest.TestCase):
 
 
 class SizeTest(LimitCase):
-    """Tests the sizes of one request on a server with default settings. Its chat template adds a letter to each content."""
+    """Tests the sizes of one request on a server with default settings. Its chat template shows the contents of the messages, and one letter after them."""
 
     @classmethod
     def setUpClass(cls):

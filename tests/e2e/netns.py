@@ -117,7 +117,7 @@ def _remove(namespace):
 
 
 def _abandoned():
-    """Removes namespaces whose tests were killed. A namespace's name tells its owner."""
+    """Returns the names of namespaces whose tests were killed. A namespace's name contains the process id of its test."""
     names = os.listdir("/run/netns") if os.path.isdir("/run/netns") else []
     owned = [(name, re.match(r"quire-(\d+)-\d+-", name)) for name in names]
     return [name for name, match in owned if match and not os.path.exists(f"/proc/{match[1]}")]

@@ -124,7 +124,7 @@ class PlanTest(unittest.TestCase):
         self.assertRegex(done.stdout, "take     -tp ")
 
     def test_plan_names_flags_that_would_fit_when_a_model_does_not(self):
-        """For a model of some hundred KB, 64 KiB hold neither its weights nor blocks, but its four-bit weights on more ranks fit."""
+        """For a model of some hundred KB, one rank with 200 KiB has no room for the weights; narrower weights or more ranks fit."""
         small = ("--rank-memory", str(200 / 1024 / 1024), "--no-speed")
         status, said = plan("--model", TINY, "-tp", "1", *small)
         self.assertEqual((status, said["fits"]), (1, False))

@@ -529,7 +529,7 @@ class FormatTest(ToolCase):
 
 
 class KeptSchemasTest(ToolCase):
-    """Tests tools whose calls are written without types. Their schemas are kept until the answer's end."""
+    """Tests tools whose calls are written without types. The server holds their schemas in memory until the answer's end."""
     TEMPLATE, FLAGS = PLAIN.replace("assistant: ", "{% for tool in tools or [] %}{{ tool.function.name }}{% endfor %}assistant: "), ()
 
     def taken(self, parser, tools):

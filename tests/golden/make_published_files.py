@@ -137,7 +137,7 @@ def tokenizer_facts(config):
 
 
 def patterns(names):
-    """Returns the names with {} for numbers, and for each {} its ranges. Of tensors that are left out, one of each kind is kept."""
+    """Returns the names with {} for numbers, and for each {} its ranges. Keeps only the first tensor of each kind of a vision part."""
     numbers = {}
     for name in names:
         numbers.setdefault(NUMBER.sub("{}", name), set()).add(tuple(map(int, NUMBER.findall(name))))

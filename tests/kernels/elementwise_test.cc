@@ -37,7 +37,7 @@ using Doubles = std::vector<double>;
 
 void Append(Doubles& out, const Doubles& more) { out.insert(out.end(), more.begin(), more.end()); }
 
-/// Returns the sum of both. The residual is stored as this sum, rounded to its type.
+/// Returns `to` + `delta`, not rounded. The operation stores this sum as the residual, rounded to the residual's type.
 Doubles Added(const Numbers& to, const Numbers& delta) {
   Doubles sum;
   for (int64_t i = 0; i < to.count; ++i) sum.push_back(to[i] + delta[i]);

@@ -85,7 +85,8 @@ struct Case {
             context_begin.empty() ? nullptr : context_begin.data()};
   }
 
-  /// Sets numbers that are added by distance, different for each head.
+  /// Sets biases that are added to scores by the distance of query and key, from -new_reach to new_reach tokens,
+  /// different for each head.
   void Lean(int64_t new_reach, uint64_t seed) {
     reach = new_reach;
     bias = Random(seed).Floats(heads() * (2 * reach + 1));
@@ -247,7 +248,8 @@ TEST_P(PagedAttentionTest, PagedAttention_EqualsReference_WhenQueriesSeeBothWays
   }
 }
 
-// Pieces of a text whose queries see both ways have the bits of the whole text: the pieces of an encoder's slices.
+// An encoder's pass computes a text in slices, so attention gets pieces of the text, whose queries see both ways. The
+// pieces must have the bits of the whole text.
 TEST_P(PagedAttentionTest, PagedAttention_GivesTheSameBits_WhenATextIsCutAndQueriesSeeBothWays) {
   for (const int64_t window : {0, 1, 5, 24, 33}) {
     for (const int adjusted : {0, 1, 2}) {
@@ -400,7 +402,8 @@ void SharePrefix(Case& c, const std::vector<int64_t>& blocks) {
 }
 
 /// Makes 27 sequences. Sequences 0, 1, 2, 4 and twenty more share 160 tokens, rounded down to whole blocks. Sequence 3
-/// shares 80 tokens with these, sequence 6 none. Sequence 5 has too many queries to join.
+/// shares 80 tokens with these, sequence 6 none. Sequence 5 has too many queries to be computed together with the
+/// sequences that share its prefix.
 Case SharingCase(const Form& form, int64_t block_size, int64_t head_dim, std::vector<int32_t> head_start) {
   std::vector<Lengths> lengths = {{180, 1}, {200, 2}, {161, 1}, {100, 3}, {170, 1}, {190, 20}, {150, 1}};
   lengths.resize(27, {165, 1});
@@ -568,7 +571,8 @@ TEST_P(PagedAttentionTest, PagedAttention_DoesNotOverflow_WithLargeScores) {
     Case c = MakeCase(GetParam(), 16, 64, grouping, {{40, 2}}, 5);
     for (float& q : c.queries) q *= 500.0f;
     PagedAttention(CpuStream(1), c.Params());
-    // An error of a score is a relative one of its weight, so it grows with the scores.
+    // An error of a score becomes a relative error of the score's softmax weight. Scores are 500 times as large here,
+    // and so are their errors.
     ExpectNearReference(c, 1e-3 + 500 * SlackOfTiles(c.form), "scores in the thousands");
   }
 }
@@ -591,7 +595,7 @@ void ExpectInfinityWhereItIsSeen(const Form& form, const std::vector<int32_t>& g
     const bool sees = query >= 2 && (window == 0 || query < 2 + window);
     const auto first = static_cast<size_t>(row * 64);
     // An infinite key gives a score of NaN, or a score that takes all or none of the weight, depending on the query's
-    // sign.
+    // sign. So a result with infinite keys may be finite.
     if (sees) {
       EXPECT_FALSE(std::isfinite(c.out[first]) && !bad_keys) << "query " << query << ", window " << window;
       continue;

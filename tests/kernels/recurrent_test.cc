@@ -135,8 +135,8 @@ enum class Cut {
             // the states; blocks have gaps
 };
 
-/// Calls run(rows, states) for each step until all sequences are computed, where `rows` are the step's tokens, and the
-/// first token again as padding.
+/// Calls run(rows, states) for each step until all sequences are computed. `rows`: the indices of the step's rows,
+/// followed by row 0 as padding.
 template <class Run>
 void InSteps(States& states, Cut cut, Random& random, const Run& run) {
   std::vector<int64_t> done(kSequences);

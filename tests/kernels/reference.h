@@ -29,8 +29,8 @@ double Activate(double x, Activation activation);
 /// Rotates one head [head_dim] to `position` with the angles position * base^(-2i/head_dim).
 std::vector<double> Rope(const std::vector<double>& head, int64_t position, double base);
 
-/// Returns the experts of one row of logits and their weights, best first. `correction` may be empty
-/// (RouteExpertsParams).
+/// Returns the experts of one row of logits and their weights, best first. `correction` may be empty.
+/// RouteExpertsParams explains the other arguments; `tolerance` counts only for kSparseMixer.
 std::vector<std::pair<int32_t, double>> RouteExperts(const std::vector<double>& logits,
                                                      const std::vector<double>& correction, RouterScore score,
                                                      double tolerance, int64_t experts_per_token, bool renormalize,
@@ -44,14 +44,16 @@ std::vector<double> GateMul(const std::vector<double>& gate, const std::vector<d
 std::vector<double> CausalConv(const std::vector<double>& x, const std::vector<double>& weight,
                                const std::vector<double>& bias, int64_t channels, int64_t taps, bool silu);
 
-/// Computes one value head of a sequence from its beginning: q and k [tokens, key_dim], v [tokens, value_dim], b and a
-/// [tokens]. Returns [tokens, value_dim].
+/// Computes one value head of the gated delta rule for a sequence from its beginning. q and k are [tokens, key_dim], v
+/// is [tokens, value_dim], b (logits of beta) and a (inputs of the decay) are [tokens]. A token's decay is exp(-rate *
+/// softplus(a + bias)). Returns [tokens, value_dim].
 std::vector<double> GatedDelta(const std::vector<double>& q, const std::vector<double>& k, const std::vector<double>& v,
                                const std::vector<double>& b, const std::vector<double>& a, double rate, double bias,
                                int64_t key_dim, int64_t value_dim);
 
-/// Computes one value head of a sequence from its beginning: q and k [tokens, key_dim], v [tokens, value_dim], a
-/// [tokens]. Returns [tokens, value_dim].
+/// Computes one value head of a state space (Mamba-2) for a sequence from its beginning. q and k are [tokens, key_dim],
+/// v is [tokens, value_dim], a (inputs of the step) is [tokens]. A token's step is softplus(a + bias), and its decay
+/// exp(-rate * step); `skip` * v is added to the result. Returns [tokens, value_dim].
 std::vector<double> StateSpace(const std::vector<double>& q, const std::vector<double>& k, const std::vector<double>& v,
                                const std::vector<double>& a, double rate, double bias, double skip, int64_t key_dim,
                                int64_t value_dim);

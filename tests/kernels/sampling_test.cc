@@ -160,8 +160,8 @@ TEST(SamplingTest, SampleToken_KeepsTheSameTokensAsAFullSort_WithTopPOverALargeV
   }
 }
 
-// Rows that are hard to order: equal logits, steps, one logit far above the others, and logits that differ only in the
-// last bits of a float.
+// These rows are hard to order: they have equal logits, few different logits, one logit far above the others, or logits
+// that differ only in the last bits of a float.
 TEST(SamplingTest, SampleToken_KeepsTheSameTokensAsAFullSort_ForRowsThatAreHardToOrder) {
   test::Random random(11);
   for (int round = 0; round < 400; ++round) {
@@ -197,7 +197,7 @@ TEST(SamplingTest, SampleToken_KeepsTheSameTokensAsAFullSort_ForRowsThatAreHardT
   }
 }
 
-// Of equal logits, the tokens with the lowest ids are kept, and every kept token is drawn at some time.
+// Among tokens with equal logits, those with the lowest ids are kept. Every kept token is drawn at some time.
 TEST(SamplingTest, SampleToken_KeepsTheLowestIds_WhenLogitsAreEqual) {
   const std::vector<float> logits(500, 0.5f);
   for (const SamplingParams& params :

@@ -49,8 +49,8 @@ class Client : public RequestSink {
 
   bool cancelled = false;
   std::optional<Ending> due;  // the error that may end the request now
-  /// The next counts of guessed tokens that each choice must get: how many guessed tokens are in the answer, and how
-  /// many are not.
+  /// For each choice, the next counts of guessed tokens that the client must get: how many guessed tokens are in the
+  /// answer, and how many are not.
   std::map<int, std::pair<int, int>> due_drafts;
 
  private:

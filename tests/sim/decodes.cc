@@ -24,7 +24,8 @@ void Decodes::BeginPlan() {
     for (const Sequence& s : request->sequences) {
       if (takes_turns && request->TokensToCompute(s) == 1)
         turns_.push_back({request->id, s.choice, s.num_pending, s.last_step});
-      // The first choice computes the prompt for all choices, except the last token, and then waits for the result.
+      // The first choice computes the prompt for all choices, except the last token. The choice is not a decode until
+      // the results for these tokens have come.
       const bool leads = !request->forked && request->sequences.size() > 1 && s.num_computed + 1 < s.num_prompt_tokens;
       const bool complete = s.finished || s.length() == s.num_prompt_tokens + request->limits.max_tokens;
       if (s.slot && !leads && !complete && s.length() - s.num_planned() == 1)
@@ -43,8 +44,8 @@ const Sequence* Decodes::Find(RequestId request, int choice) const {
 
 /// Returns the request and choice of each decode that must not be in the next step, because it is other decodes' turn.
 /// With S stages, a step has 1 / S of the decodes, rounded up: first decodes for which no outstanding step draws, the
-/// one computed longest ago first; then decodes for which one outstanding step draws. If no step is outstanding, the
-/// step also has the decode of the most senior request.
+/// one computed longest ago first; then decodes for which one outstanding step draws. If no step is outstanding
+/// (`ahead` is false), the step also has the decode of the most senior request.
 std::set<std::pair<RequestId, int>> Decodes::OutOfTurn(bool ahead) const {
   const auto stages = static_cast<size_t>(engine_.options().scheduler.num_stages);
   std::set<std::pair<RequestId, int>> out;
@@ -70,9 +71,9 @@ std::set<std::pair<RequestId, int>> Decodes::OutOfTurn(bool ahead) const {
   return out;
 }
 
-/// True when a running request without work in the plan may have lacked blocks. Such a request ends the planning of a
-/// step, because a step that is planned ahead may not preempt, and because blocks that are being copied will soon be
-/// free.
+/// True when a running request without work in the plan may have lacked blocks. `computed`: the slots with work in the
+/// plan. Such a request ends the planning of a step if the step is planned ahead, because it may then not preempt
+/// others, or if blocks are being copied, because these blocks will soon be free.
 bool Decodes::LacksBlocks(const std::set<SlotId>& computed, bool ahead) const {
   const BlockManager& blocks = engine_.blocks();
   if (!ahead && blocks.device_holdings().empty()) return false;
@@ -95,7 +96,7 @@ void Decodes::Planned(const StepPlan& plan, bool ahead, bool alone) const {
   std::set<std::string> waiting;  // clients with a decode that is left out
   const auto out_of_turn = OutOfTurn(ahead);
   // If there are several clients, running requests may be preempted for others, both before and after the decodes of
-  // the step are chosen.
+  // the step are chosen. The turns are then known only if the running requests are still the same.
   const auto& now = engine_.scheduler().running();
   const bool turns_are_known =
       alone || (now.size() == running_.size() &&

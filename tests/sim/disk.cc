@@ -110,7 +110,8 @@ void Disk::SaveState() {
   saving_state_.reset();
 }
 
-/// Fetches the last stored state that lies after the kept blocks and within the cached blocks.
+/// Fetches a stored state of the prompt: the last state that follows a cached block, if the cache itself cannot use the
+/// blocks up to there because it lacks a state.
 void Disk::BeginToFetchState(size_t num_sent, const Arrival& some) {
   const PrefixSharing& prefixes = engine_.blocks().prefixes();
   const std::span<const TokenId> prompt(some.ask.prompt);
@@ -202,8 +203,8 @@ void Disk::BeginToFetch(size_t num_sent, std::span<const Arrival> arrived) {
   if (has_room) fetch_ = fetch;
 }
 
-/// True when the prefix is still cached, and no block has the hash of a block that comes back. A sequence may hold a
-/// block whose predecessors are forgotten; lookups then find no other block with the same hash.
+/// True when the prefix is still cached, and no block has the hash of a block that comes back. A block may have the
+/// hash although lookups do not find it: a sequence holds the block, but the cache has forgotten the blocks before it.
 bool Disk::IsClear(const Fetch& fetch, std::span<const TokenId> tokens) const {
   const PrefixSharing& prefixes = engine_.blocks().prefixes();
   const std::string& salt = fetch.of->cache_salt;

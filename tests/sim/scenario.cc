@@ -108,7 +108,7 @@ void CutToFit(Ask& ask, const EngineOptions& options) {
   ask.beams->num_returned = std::min(ask.beams->num_returned, ask.n);
 }
 
-/// Sets the engine's limits, and shortens 90 or 100 % of the requests until they just fit.
+/// Sets the engine's limits. Shortens 90 or 100 % of the requests that exceed these limits until they just fit.
 void MeetLimits(uint64_t seed, Scenario& scenario) {
   Random random = RandomOf(seed, Draws::kLimits);
   EngineOptions& options = scenario.engine;
@@ -330,9 +330,9 @@ void CutIntoStages(uint64_t seed, Scenario& scenario) {
   scenario.restage = OneOf(random, {0.0, 0.0, 0.0, 0.5});
 }
 
-/// In three quarters of the runs, free host blocks have copies of cached blocks. Hashes that are cut short do not
-/// identify the tokens before a block. In a part of these runs the device pool is small and the host pool large, so
-/// that copies come back often.
+/// In three quarters of the runs, free host blocks have copies of cached blocks. Runs with shortened hashes have no
+/// copies, because such a hash does not identify the tokens before a block. In a part of the runs with copies the
+/// device pool is small and the host pool large, so that copies come back often.
 void CopyToHost(uint64_t seed, Scenario& scenario) {
   Random random = RandomOf(seed, Draws::kHostCache);
   BlockManagerOptions& blocks = scenario.engine.blocks;

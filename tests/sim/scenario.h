@@ -75,8 +75,8 @@ struct Interference {
   double change = 0;   // an operator changes options
 };
 
-/// Requests name adapters 1 to kMostAdapters, or none. In runs with later adapters, numbers start at
-/// kMostListedAdapters + 1.
+/// Requests name adapters 1 to kMostAdapters, or none. In runs whose adapters are loaded while requests run
+/// (later_adapters), the numbers start at kMostListedAdapters + 1.
 inline constexpr int kMostAdapters = 2;
 
 /// A request and its arrival time.

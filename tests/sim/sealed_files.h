@@ -12,16 +12,16 @@
 
 namespace quire::sim {
 
-/// The files of a store, sealed as the disk tier seals them. In half of the runs the medium is bad: files are lost,
-/// torn or changed, and reads return the file of another block, of another secret or of another space. Such a read must
-/// be a miss, and a read of an unchanged file must not be one.
+/// The files of a store, encrypted and authenticated as the disk tier does it. In half of the runs the medium is bad:
+/// files are lost, torn or changed, and reads return the file of another block, of another secret or of another model
+/// (space). Such a read must be a miss, and a read of an unchanged file must not be one.
 class SealedFiles {
  public:
   explicit SealedFiles(uint64_t seed);
 
   void Write(const StoredName& name, const std::vector<KvValue>& values);
-  /// Returns the values that were written under the name, `count` of them, or nothing. Removes a file that does not
-  /// open. Throws Failure when a file with wrong contents opens, or when an unchanged file does not.
+  /// Returns the `count` values that were written under the name, or nothing. Removes a file that cannot be decrypted.
+  /// Throws Failure when a file with wrong contents can be decrypted, or when an unchanged file cannot.
   std::optional<std::vector<KvValue>> Read(const StoredName& name, size_t count);
   bool Holds(const StoredName& name) const { return files_.contains(seal_.FileNameOf(name.hash, name.kind)); }
 

@@ -178,8 +178,9 @@ StepResult SimWorker::Execute(const Frame& frame) {
   Move(plan.copies, device_, device_);
   for (const BatchMember& member : batch) CheckWhole(member);
   for (const BatchMember& member : batch) CheckState(member, member.start);
-  // As in each layer of a forward pass, all new keys and values are written before any query reads.
-  // The first slice of a pass stands for all its layers' keys and values. They must still be there at each later slice.
+  // As in each layer of a forward pass, all new keys and values are written before any query reads. The first slice of
+  // a pass writes the keys and values that stand for those of all layers. The blocks must still hold them at each later
+  // slice.
   for (const BatchMember& member : batch) {
     if (member.slice.begin == 0) Write(TextOf(member));
   }
@@ -189,7 +190,7 @@ StepResult SimWorker::Execute(const Frame& frame) {
     if (member.scores.count > 0) result.scores.push_back(ScoresOf(member));
   }
   table_.KeepVerified(batch, result.tokens);
-  // Wrong drafts are no part of a state.
+  // A member's rows advance its state, without the rows of wrong drafts.
   const std::vector<int32_t> rows = RemainingRows(batch, result.tokens);
   for (size_t i = 0; i < batch.size(); ++i) WriteState(batch[i], batch[i].start + rows[i]);
   for (const BatchMember& member : batch) CheckContext(TextOf(member));

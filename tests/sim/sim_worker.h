@@ -24,7 +24,7 @@ class SimWorker {
   /// Runs a plan. Throws Error for a frame or plan that a worker must refuse, and Violation for wrong KV contents.
   StepResult Execute(const Frame& frame);
 
-  /// Sets the numbers of the later adapters that sequences may name from now on.
+  /// Sets the numbers of the adapters that were loaded after the start. Sequences may name these from now on.
   void SetAdapters(const std::vector<int32_t>& adapters) { limits_.later_adapters = adapters; }
 
   /// Copies to the host the blocks of a request that leaves this worker. Copy later moves the blocks from host to host,

@@ -40,7 +40,8 @@ void Simulation::Travel() {
     SendAhead(it->first);
 }
 
-/// Checks that the engine reserves room for incoming blocks exactly when there is enough room.
+/// Checks that the engine reserves room for incoming blocks exactly when the blocks are of use and there is enough
+/// room. Returns whether it did. `room`: number of blocks.
 bool Simulation::Reserve(uint64_t ticket, int room, MigrationWay way) {
   const BlockManager& blocks = engine_.blocks();
   const bool on_host = way == MigrationWay::kHost;

@@ -277,8 +277,8 @@ void Simulation::CheckFits(const std::vector<SampledToken>& tokens) {
     change(other);
     if (engine_.Fits(other)) throw Failure{"an answer that does not fit the plan is taken for one that does"};
   };
-  // The answer fits without one of a sequence's several tokens, too: workers end an answer before a broken sample. So
-  // only a sequence's single token is removed here.
+  // An answer that lacks one of a sequence's several tokens also fits the plan, because a worker ends a sequence's
+  // tokens before a sample that is not a number. So a token is removed here only if it is the only one of its sequence.
   if (std::ranges::count(tokens, tokens[at].slot, &SampledToken::slot) == 1) {
     refuses([&](auto& other) { other.erase(other.begin() + static_cast<ptrdiff_t>(at)); });
     refuses([&](auto& other) { other[at].slot += 1; });

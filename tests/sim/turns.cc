@@ -54,8 +54,8 @@ bool Turns::Runs(const std::string& client) const {
       entries_, [&](const auto& e) { return e.second.client == client && e.second.state == State::kRunning; });
 }
 
-/// Returns the next request of every waiting client: preempted requests come first, by seniority; then the others, by
-/// rank.
+/// Returns the next request of every waiting client: preempted requests come first, by arrival; then the others, by
+/// their rank in the queue.
 std::map<std::string, RequestId> Turns::Heads() const {
   std::map<std::string, RequestId> heads;
   const auto key = [&](RequestId id) {

@@ -23,7 +23,8 @@ class Turns {
   /// preempted.
   void Joined(const Request& request);
   void Left(RequestId id) { entries_.at(id).state = State::kGone; }
-  /// Records a request that waits because other requests go first. Joined follows when the request is taken up.
+  /// Records a request that leaves the queue for now, because other kinds of requests go first or the workers lack its
+  /// adapter. Joined follows when the request returns to the queue.
   void SetAside(const Request& request) {
     entries_[request.id].client = request.client;
     Left(request.id);
@@ -48,10 +49,11 @@ class Turns {
   bool IsAlone(RequestId id) const { return Active(entries_.at(id).client) == 1; }
   const std::string& ClientOf(RequestId id) const { return entries_.at(id).client; }
   void Drew(RequestId id, int tokens) { served_[entries_.at(id).client] += 2 * tokens; }
-  /// Takes back the charge for tokens that came from the cache.
+  /// Takes back the charge for tokens that came from the cache, for all requests except `but_not` (0: for all).
   void NoteCached(const Requests& requests, RequestId but_not = 0);
 
-  /// Throws Failure unless the queue counts the same active requests and the same service for every client.
+  /// Throws Failure unless the queue has the same number of active requests for every client, and the same amount of
+  /// service (tokens, of which drawn ones count twice).
   void Compare(const WaitingQueue& queue) const;
 
  private:

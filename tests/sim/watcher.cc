@@ -70,11 +70,12 @@ void Watcher::BeginPlan() {
   clients_that_gave_way_.clear();
 }
 
-/// Checks that the client that was served least gets its next request admitted first. A client may be passed over if it
-/// gave way in this plan, if its next request is to be swapped in, or if it has its own limit. A client without running
-/// requests may pass over every other client. A client with its full share waits for clients with less than their
-/// share. The turn of a swapped-in request is decided before running requests find more of their tokens cached, which
-/// lowers the service of their clients.
+/// Checks that the client that was served least gets its next request admitted first. A client may be passed over if
+/// its request was preempted for another client in this plan, if its next request is to be swapped in, or if it has its
+/// own limit. A client without running requests may pass over every other client. A client with its full share waits
+/// for clients with less than their share. The turn of a swapped-in request is decided earlier than that of others:
+/// running requests may find more of their tokens cached afterwards, which lowers the service of their clients. So that
+/// request may also pass over clients whose service fell since then.
 void Watcher::OnAdmitted(const Decision& d) {
   const std::string& client = turns_.ClientOf(d.request);
   const std::vector<RequestId> before = turns_.Before(d.request);
@@ -102,14 +103,15 @@ void Watcher::OnAdmitted(const Decision& d) {
   if (engine_.scheduler().num_running() > 1) admitted_beside_others = true;
 }
 
-/// True when the request's prompt may be too long for the step, while passes of other requests are under way.
+/// True when passes over whole prompts are under way, and the request may have to wait for their end, because its
+/// prompt may be too long for the rest of a step.
 bool Watcher::MayWaitForPasses(const Request& request) const {
   const auto in_pass = [](const Request* other) { return other->InPass(); };
   return request.num_prompt_tokens() > 1 && std::ranges::any_of(engine_.scheduler().running(), in_pass);
 }
 
-/// True when the request is admitted before its client's next one, whose pass must wait for other passes. Throws
-/// Failure where this is not allowed.
+/// True when the request is admitted before its client's next request, which must wait until passes over other whole
+/// prompts end. Throws Failure where this is not allowed.
 bool Watcher::Overtakes(RequestId id) const {
   const RequestId head = turns_.HeadOfClient(id);
   if (head == id) return false;
@@ -144,9 +146,9 @@ bool Watcher::IsAtLimit(const Request& head) const {
 
 int Watcher::ShareOfPlaces() const { return std::max(1, engine_.options().scheduler.max_running / turns_.NumActive()); }
 
-/// True when the request must stand back for other clients. Either it has more choices than its client's share of the
-/// running sequences and has never stood back; or its blocks fit into the share, whatever is cached, but the client's
-/// running requests leave it too few of the share's sequences.
+/// True when the request must let other clients' requests be admitted first ("stand back"). Either it has more choices
+/// than its client's share of the running sequences and has never stood back; or its blocks fit into the share,
+/// whatever is cached, but the client's running requests leave it too few of the share's sequences.
 bool Watcher::MustStandBack(const Request& request) const {
   if (turns_.NumActive() > 1 && static_cast<int>(request.sequences.size()) > ShareOfPlaces())
     return !num_yields_.contains(request.id);
@@ -155,9 +157,9 @@ bool Watcher::MustStandBack(const Request& request) const {
          BlocksAtLongest(client.ask(), engine_.options()) <= ShareOfBlocks();
 }
 
-/// True when the request may stand back for other clients. Either it alone may exceed its client's share and has never
-/// stood back; or it may fit into the share, but not together with the client's other requests. Counts the most blocks
-/// that may be needed, because the real number depends on caches.
+/// True when the request may let other clients' requests be admitted first ("stand back"). Either it alone may exceed
+/// its client's share and has never stood back; or it may fit into the share, but not together with the client's other
+/// requests. Counts the most blocks that the request can need, because the real number depends on caches.
 bool Watcher::MayStandBack(const Request& request) const {
   if (turns_.NumActive() < 2) return false;
   const bool too_many = static_cast<int>(request.sequences.size()) > ShareOfPlaces();
@@ -171,9 +173,9 @@ bool Watcher::MayStandBack(const Request& request) const {
   return use.sequences > ShareOfPlaces() || (turns_.Runs(request.client) && use.blocks > ShareOfBlocks());
 }
 
-/// Checks the running sequences that are kept for other clients (KeptRoom). When a request last gave way for a client,
-/// the number of running sequences that the client then had is kept for the client during some steps. A client with
-/// running requests must not take them.
+/// Checks the running sequences that are kept free for other clients (KeptRoom). When a request was last preempted in
+/// favour of a client, the number of running sequences that this client then had is kept for it during some steps.
+/// Another client with running requests must not take them.
 void Watcher::CheckKeptRoom(const Request& request) const {
   const auto of_it = [&](const Request* r) { return r == &request; };
   const int n = static_cast<int>(request.sequences.size());
@@ -196,7 +198,7 @@ int Watcher::KeptPlaces(const Request& request) const {
   return places;
 }
 
-/// Returns an upper bound of the blocks that a running or returning request takes soon.
+/// Returns an upper bound of the blocks that a running or returning request takes for its next lookahead_tokens tokens.
 int Watcher::MostToGrow(const Request& request) const {
   const BlockManager& blocks = engine_.blocks();
   int most = 0;
@@ -276,7 +278,8 @@ bool Watcher::IsProtected(RequestId id) const {
   return engine_.stats().steps - admitted_step_.at(id) < int64_t{8} << std::min(yields->second - 1, 3);
 }
 
-/// Checks that only the youngest request of a client above its share gives way, and only to a client below its share.
+/// Checks a preemption in favour of another client ("gives way"): only the youngest request of a client above its share
+/// is preempted, and only for a client below its share.
 void Watcher::OnGivesWay(const Decision& d) {
   const Request &victim = *engine_.requests().at(d.request), &cause = *engine_.requests().at(d.cause);
   const auto fails = [&](const char* what) { throw Failure{fmt::format("request {} gives way {}", d.request, what)}; };
@@ -314,8 +317,8 @@ void Watcher::OnGivesWay(const Decision& d) {
                                engine_.stats().steps + Scheduler::kReservedSteps};
 }
 
-/// Checks that a request stands back for other clients at most once, and only where its client's share may not cover
-/// it.
+/// Checks that a request lets other clients go first ("stands back") at most once, and only if the request, alone or
+/// with its client's other requests, may need more than the client's fair share.
 void Watcher::OnStoodBack(const Decision& d) {
   const Request& request = *engine_.requests().at(d.request);
   if (!MayStandBack(request)) throw Failure{fmt::format("request {} stands back, which it need not", d.request)};
@@ -324,8 +327,9 @@ void Watcher::OnStoodBack(const Decision& d) {
   ++stood_back;
 }
 
-/// Checks that the right request is preempted for lack of blocks: a junior one, and with several clients one of the
-/// client furthest above its share.
+/// Checks that the right request is preempted for lack of blocks: never the most senior one; and either one that is
+/// junior to the request that needs the blocks, or one whose client exceeds its share of blocks by more than the
+/// needing client does.
 void Watcher::CheckSeniority(const Request& victim, const Request& cause) const {
   if (&victim == engine_.scheduler().running().front()) throw Failure{"the most senior request is preempted"};
   const auto excess = [&](const Request& r) { return std::max(0, r.account->use.blocks - ShareOfBlocks()); };

@@ -13,7 +13,8 @@
 namespace quire::sim {
 
 /// Checks the scheduler's decisions: which request is admitted next; which request is preempted, how, and for which
-/// other request; which request gives way to another client; and the room that admission leaves free.
+/// other request; which request is preempted so that another client gets its share ("gives way"); and the room that
+/// admission leaves free.
 class Watcher : public DecisionLog {
  public:
   Watcher(const Engine& engine, PreemptionMode mode, Turns& turns, Judge& judge, bool aloud)
@@ -22,7 +23,8 @@ class Watcher : public DecisionLog {
 
   /// Records that the engine is about to make a plan.
   void BeginPlan();
-  /// True when the request gave way recently and must not give way again yet.
+  /// True when the request was preempted for another client recently and must not be preempted for another client again
+  /// yet.
   bool IsProtected(RequestId id) const;
 
   bool preempted_in_step = false, admitted_beside_others = false, pins_broken = false;
@@ -72,8 +74,8 @@ class Watcher : public DecisionLog {
     int blocks = 0;  // most blocks that the client may need
     int64_t until_step = 0;
   };
-  // For each client: the sequences and blocks that the client had when a request last gave way for it, including the
-  // request for which it gave way.
+  // For each client: the sequences and blocks that the client had when a request was last preempted for it, including
+  // the request in whose favour this happened.
   std::map<std::string, KeptRoom> kept_rooms_;
 };
 

@@ -17,7 +17,7 @@ struct CopiedInts {
   int* out;
 };
 
-/// Runs a pipeline of three stages, each 64 threads * 16 bytes. The last tile ends at `count` elements. out[t] is the
+/// Runs a pipeline of three stages, each 64 threads * 16 bytes. The last tile ends at kCount elements. out[t] is the
 /// sum over the tiles of the element that the thread's neighbour copied.
 struct Pipeline {
   using Params = CopiedInts;

@@ -126,8 +126,8 @@ class SharedArena {
 };
 constexpr int64_t SharedBytes(int64_t bytes) { return (bytes + 15) / 16 * 16; }
 
-/// Notes that the thread waited. Launches never overlap in the emulator, but a thread of a kernel that may overlap must
-/// wait before it touches memory that other kernels may write.
+/// Notes that the thread waited for the kernels before this one. Launches never overlap in the emulator, but a thread
+/// of a kernel that may overlap must wait before it touches memory that other kernels may write.
 inline void WaitForPrerequisites() { Executor::Current().WaitForPrerequisites(); }
 inline void TriggerDependents() {}
 template <class Kernel>

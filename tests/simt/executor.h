@@ -44,15 +44,16 @@ class Executor final : private Order {
   static Executor& Current() { return current_ != nullptr ? *current_ : Make(); }  // the calling thread's executor
 
   enum class BlockOrder { kRandom, kAscending };
-  /// Runs a launch and returns when it has ended. With `overlaps`, threads wait for prerequisites before they write
-  /// global memory, read what a kernel wrote, or end.
+  /// Runs a launch and returns when it has ended. With `overlaps`, threads must wait for the preceding kernels
+  /// (prerequisites) before they write global memory, read what a kernel wrote, or end.
   void Run(const std::string& kernel, Dim3 grid, Dim3 block, size_t shared_bytes, BlockOrder order, bool overlaps,
            Fiber::Body body, void* argument);
 
   // The functions below act for the running thread.
   Dim3 grid, block, block_index, thread_index;
   void Barrier(Where where);
-  /// Waits for the lanes of `mask`. Shuffles return the value of lane `source`, ballots the lanes whose value is not 0.
+  /// Waits for the lanes of `mask`. Shuffles return the value of lane `source`. Ballots return a bit for each lane
+  /// whose value is not 0.
   using Combine = void (*)(void* const (&lanes)[32]);
   uint64_t Collect(Collective kind, uint32_t mask, uint64_t value, int source, Where where, Combine combine = nullptr);
   /// Performs a collective of all 32 lanes. When all have arrived, `combine` is called with the values of all.

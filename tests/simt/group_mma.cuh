@@ -30,7 +30,8 @@ void ShareGroupRows(void* const (&lanes)[32]) {
   }
 }
 
-/// Reads 16 numbers of a column of B, from the units of both groups of the matrix.
+/// Reads 16 numbers of a column of B: 8 neighbouring numbers (a unit of 16 bytes) from each of the two groups of the
+/// matrix.
 template <class T>
 void ReadGroupColumn(const GroupMatrix<T>& b, int column, float (&numbers)[16], Where where) {
   for (int group = 0; group < 2; ++group) {

@@ -14,7 +14,7 @@ using kernels::CudaStream;
 
 constexpr int kRows = 16, kColumns = 24, kDepth = 32;
 
-/// d [16, 24] += a [16, 32] * b, with b as [32, 24], or as [24, 32] when it comes by columns.
+/// d [16, 24] += a [16, 32] * b, where b is [32, 24], or [24, 32] if kBByColumns is set.
 template <class T, bool kBByColumns>
 struct MatrixProduct {
   struct Params {

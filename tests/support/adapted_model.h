@@ -48,7 +48,7 @@ inline AdaptedModel OpenAdapted(const std::string& base, const std::string& gold
   }
   const std::vector<AdaptedCase> plain = CasesOf(ReadAdaptedGolden("tiny_" + base), 0);
   cases.insert(cases.end(), plain.begin(), plain.begin() + std::min<std::ptrdiff_t>(8, std::ssize(plain)));
-  // A fixed random order in which neighbours have different adapters.
+  // A fixed random order, in which most neighbours have different adapters.
   Random random(5);
   for (size_t i = cases.size(); i > 1; --i) std::swap(cases[i - 1], cases[static_cast<size_t>(random.Below(i))]);
   return {ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + base, LoadFormat::kAuto, paths),

@@ -26,8 +26,8 @@ class PredictionModel {
 };
 
 /// A model whose prediction layer is always right. Embeddings are unit vectors, layers add nothing, and token t is
-/// followed by 7 * t + 3, modulo the vocabulary. The prediction layer reads the hidden state alone, in which it finds
-/// the token before its own: so a hidden state of another position gives a wrong guess.
+/// followed by 7 * t + 3, modulo the vocabulary. The prediction layer reads only the hidden state, which tells the
+/// token before the layer's own token. So a hidden state of another position gives a wrong guess.
 class ForeseenModel {
  public:
   static constexpr int kTokens = 53, kHidden = 64;  // 53 is prime, so every token has one predecessor

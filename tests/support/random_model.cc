@@ -423,7 +423,7 @@ Json ConfigOf(const ModelShape& s) {
 struct Numbers {
   float centre, spread;
 };
-/// Returns the distribution of a tensor's numbers. Activations keep their magnitude from layer to layer.
+/// Returns a distribution of a tensor's numbers with which activations keep their magnitude from layer to layer.
 Numbers NumbersOf(const ExpectedTensor& tensor) {
   if (tensor.role == Role::kEmbedding) return {0, 1};
   if (tensor.role == Role::kPositions) return {0, 0.3f};

@@ -60,7 +60,8 @@ std::vector<DraftedAsk> AllKinds() {
                     .min_tokens = 9,
                     .bad_words = {{3}, {10, 11}}}});
   asked.push_back({prompt(7), {.temperature = 1, .seed = 3, .allowed_tokens = {4, 5, 6, 7, 20, 21}}, 2, 15});
-  // The texts have one letter for each token. The grammar's words must all be reachable, and guesses may break them.
+  // A token's text is one letter, so that every word of the grammar can be sampled. A guess may be a token that the
+  // grammar forbids.
   asked.push_back(
       {prompt(11), {.temperature = 0, .num_logprobs = 1, .grammar = {GrammarSource::kRegex, "(ab|cde){2,9}f"}}});
   asked.push_back(

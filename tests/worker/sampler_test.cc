@@ -176,7 +176,7 @@ TEST(DrawTest, RowDrawer_DoesNotAskTheConstraintAgain_WhenAnotherChoiceWasOverwo
 }
 
 /// Samples on this many ranks, which have two, three, one, two, ... threads. Expects that all ranks agree, except in
-/// row `broken`, whose NaN equals nothing.
+/// row `broken`, whose log-probability is NaN and therefore equals nothing.
 std::vector<SampledToken> DrawOn(int ranks, const std::vector<float>& logits, const std::vector<SamplingSpec>& specs,
                                  size_t broken = SIZE_MAX, const Context& context = {},
                                  const decltype(SequenceTable::constrain)& constrain = AllowOneToken) {

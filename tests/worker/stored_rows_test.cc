@@ -21,7 +21,7 @@ ModelFiles GoldenModel(const std::string& name) {
 }
 
 /// Recodes rows to `form`, decodes them and compares them with the file's numbers. Scale and minimum of a block are
-/// fp16. A number's error is the sum of their rounding errors; the scale's error counts up to 15 or 128 times.
+/// rounded to fp16, so an error may be twice the rounding error of the row's largest number.
 void ExpectSameNumbers(const Tensor& tensor, NumberType form) {
   const int64_t cols = tensor.cols();
   std::vector<float> wanted(static_cast<size_t>(cols)), got(wanted.size());

@@ -16,7 +16,7 @@ MixtureNames ErnieMixtureNames() {
   return names;
 }
 
-/// Reads a count. Returns `otherwise` when the key is missing, and `if_null` when it is null.
+/// Reads a count. Returns `otherwise` when the key is missing, and `if_null` when its value is null or 0.
 int64_t CountOrNull(const HfConfig& config, const char* key, int64_t otherwise, int64_t if_null) {
   return config.RealOrNull(key, 1) == 0 ? if_null : config.Count(key, otherwise);
 }

@@ -10,7 +10,8 @@
 
 namespace quire::kernels {
 
-// decode_attention.cu launches through these functions. A few instantiations are enough to find the bugs.
+// decode_attention.cu launches its kernels through these functions. This test defines them with a few instantiations
+// only, which are enough to find every planted bug.
 void DecodeAttentionF16(const CudaStream& stream, const DecodeAttentionLaunch& launch) {
   LaunchDecodeAttention<simt::Half, simt::Fp8E4M3, 80>(stream, launch);
 }

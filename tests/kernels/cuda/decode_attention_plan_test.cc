@@ -57,8 +57,8 @@ Planned Plan(const Batch& contexts, const std::vector<int32_t>& head_start, int3
   return p;
 }
 
-/// Expects that every visible position belongs to exactly one item per query head, and that the slots of a split
-/// context are those of its merge, in order.
+/// Expects that every visible position belongs to exactly one item per query head. Also expects that the slots for the
+/// partial results of a split context are those that its merge reads, in order.
 void ExpectCovers(const Planned& p, const Batch& contexts, const std::vector<int32_t>& head_start, int32_t window) {
   struct Parts {
     int32_t next, kv_head, num_heads;

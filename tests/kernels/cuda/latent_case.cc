@@ -300,7 +300,7 @@ class WriteTokens {
                                .cache = Cache()});
   }
 
-  /// Where number d of the token's row is in the pool.
+  /// Returns the index in the pool of number d of the token's row.
   int64_t PoolAt(int64_t token, int32_t d) const {
     return reference::KeyIndex(Cache(), slots_[token] / kBlock, 0, slots_[token] % kBlock, d);
   }
@@ -318,7 +318,7 @@ class WriteTokens {
     if (d >= s_.rotated_dim || is_padding(token)) return kUntouched;
     return Rotated(queries_, (token * kHeads + head) * query_dim() + kKeyDim, token, d);
   }
-  /// True if `got` is `want` as a number of this type.
+  /// True if `got` differs from `want` by no more than the rounding to this type allows, relative to max(1, |want|).
   static bool Near(double got, double want, NumberType type) {
     const double unit = type == NumberType::kF32    ? 2e-6
                         : type == NumberType::kF16  ? 0x1p-10

@@ -34,7 +34,8 @@ struct LatentShape {
 
 /// Holds the inputs of latent attention in "device memory", with blocks in random order. Everything that no query may
 /// read is NaN: slots after the context, blocks of no sequence, the rows of padded sequences. Table entries of blocks
-/// that must not be read point far outside the pool. There are no values.
+/// that must not be read point far outside the pool. There is no pool of values, because latents serve as keys and
+/// values.
 class LatentCase {
  public:
   LatentCase(LatentShape shape, uint64_t seed);

@@ -86,7 +86,7 @@ class OneShotRanks {
     }
   }
 
-  /// Returns whether the rank waits for others in its first operation.
+  /// True once the rank has begun to wait for others, in any operation.
   bool waits(int rank) const { return progress_[static_cast<size_t>(rank)].waits_in >= 0; }
 
  private:
@@ -118,8 +118,9 @@ class OneShotRanks {
     simt::BeforeAcquire() = nullptr;
   }
 
-  /// Waits until all other ranks wait in a later operation, or have looked often enough if `looking_is_enough`. Then
-  /// only the protocol keeps them from continuing.
+  /// Waits until all other ranks wait for flags of an operation after `operation`. With `looking_is_enough`, a rank
+  /// that has read the flags of `operation` itself more than 20 times also counts. Then only the protocol keeps the
+  /// others from continuing.
   void AwaitOthers(int rank, int operation, bool looking_is_enough) {
     for (int r = 0; r < size_; ++r) {
       const Progress& other = progress_[static_cast<size_t>(r)];

@@ -83,8 +83,8 @@ void ExpectRopeKvWriteEqualsReference(const RopeShape& shape, uint64_t seed) {
                    .norm_rotated = shape.norm_rotated,
                    .epsilon = static_cast<float>(epsilon)});
 
-  // Biases and norms are rounded once before a rotation, which adds two numbers. Rotated numbers are rounded before
-  // their norm.
+  // Numbers are rounded after their bias or norm, and a rotation adds two such numbers; with a norm after the rotation
+  // they are rounded once more. So up to four rounding errors add up.
   const double own = Tolerance(shape.dtype) * (shape.biased || shape.normed ? 4 : 1) + 1e-6;
   // An E4M3 number has 3 bits after the point, and its smallest step is 2^-9 of the scale.
   const double tolerance = fp8 ? 0x1p-4 + own : own;

@@ -11,7 +11,8 @@
 
 namespace quire::kernels {
 
-// paged_decode.cu launches through these functions. Few instantiations are enough to find the bugs.
+// paged_decode.cu launches its kernels through these functions. This test defines them with a few instantiations only,
+// which are enough to find every planted bug.
 void DecodeF32(const CudaStream& stream, const DecodeLaunch& launch) {
   LaunchDecode<float, float, 64, 16>(stream, launch);
 }

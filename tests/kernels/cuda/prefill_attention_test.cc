@@ -67,8 +67,8 @@ TEST(PrefillAttentionTest, PrefillAttention_EqualsReference_ForManyChunks) {
 
 TEST(PrefillAttentionTest, PrefillAttention_EqualsReference_ForGroupsOfManySizes) {
   uint64_t seed = 400;
-  // The numbers of heads in a group are one more than a tile has rows, a prime, and very different sizes, one of them
-  // 0.
+  // Cases: a group with one query head more than a tile has rows; a group with a prime number of heads; groups of 1, 5,
+  // 0 and 3 heads.
   for (const std::vector<int32_t>& head_start :
        {std::vector<int32_t>{0, 129}, std::vector<int32_t>{0, 7}, std::vector<int32_t>{0, 1, 6, 6, 9}}) {
     for (const NumberType dtype : {NumberType::kF32, NumberType::kBF16}) {

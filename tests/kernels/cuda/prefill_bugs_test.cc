@@ -15,7 +15,8 @@
 
 namespace quire::kernels {
 
-// prefill_attention.cu launches through these functions. Few instantiations are enough to find the bugs.
+// prefill_attention.cu launches its kernels through these functions. This test defines them with a few instantiations
+// only, which are enough to find every planted bug.
 void PrefillF32(const CudaStream& stream, const PrefillLaunch& launch) {
   LaunchPrefill<PrefillAttentionScalarKernel<float, float, 256>>(stream, launch);
 }

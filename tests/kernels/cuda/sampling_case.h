@@ -42,7 +42,8 @@ struct Drawn {
   int in_shard = 0, whole_row = 0;
 };
 Drawn DrawWhole(const std::vector<SamplingRow>& batch);
-/// Samples with a vocabulary that is divided into shards of these sizes. The results of two ranks must be the same.
+/// Samples with a vocabulary that is divided into shards of these sizes. Each shard passes its `num_candidates` best
+/// tokens on. The results of two ranks must be the same.
 Drawn DrawSharded(const std::vector<SamplingRow>& batch, const std::vector<int64_t>& shards, int num_candidates);
 
 /// Compares the results with kernels/cpu/sampling.cc; empty if they agree. A token may differ where the uniform number

@@ -747,7 +747,7 @@ TEST(QuantizedOnDeviceTest, FormsOnDevice_KeepFp8_WhereAGroupOfScalesBeginsAtThe
   const test::RandomModel model({.hidden = 256, .heads = 4, .kv_heads = 2, .intermediate = 320, .fp8 = true}, 1);
   const ModelFiles files = ModelFiles::Open(model.path());
   const std::vector<RankShard> shards = PlanShards(files.spec(), {1.0, 1.0});
-  // The second rank has columns 160 to 319 of the MLP.
+  // The second rank has columns 160 to 319 of the MLP, so it begins inside a group of scales.
   for (size_t rank = 0; rank < 2; ++rank) {
     const LayerForms forms = FormsOnDevice(files, shards[rank], kBF16, Quantization::kNone).front();
     for (const Role role : kDenseRoles)

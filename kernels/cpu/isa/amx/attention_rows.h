@@ -21,7 +21,7 @@ struct Rows {
   std::byte* weights;  // [kTilesTogether, slots / 16] tiles of scores or weights (Sight)
   int64_t dim, padded;
 
-  /// Returns a row of the upper or lower terms of some dimensions.
+  /// Returns row `row` of the queries' upper (`term` 0) or lower (1) terms, dimensions [32 * step, 32 * step + 32).
   std::byte* Query(int64_t step, int term, int64_t row) const {
     return query + ((step * kTwoTerms + term) * padded + row) * kPairBytes;
   }
