@@ -126,6 +126,9 @@ void BlockManager::Grow(Sequence& sequence, int num_tokens, StepPlan& plan, int 
 int BlockManager::BringFromHost(Sequence& sequence, int count, StepPlan& plan) {
   count = host_cache_.Count(sequence, sequence.num_computed + count * block_size());
   if (count == 0) return 0;
+  // Blocks come from the host before blocks are copied. So the blocks of a state that this plan copies must not be
+  // given back, and filled, before.
+  if (has_states() && states_.IsCopiedBy(plan, sequence)) return 0;
   const int begin = sequence.num_computed / block_size(), end = begin + count;
   prefixes_.AttachNames(sequence, end * block_size());
   std::vector<BlockId> sources;

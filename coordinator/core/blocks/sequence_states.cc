@@ -58,9 +58,9 @@ int SequenceStates::BlocksToGrow(std::span<const GrowTarget> targets) const {
   int states = 0;
   for (const auto& [sequence, num_tokens, from_host, slice, slice_cost] : targets) {
     if (num_tokens <= sequence->num_planned()) continue;
-    if (sequence->state.empty() || from_host > 0) {
+    if (sequence->state.empty() || (from_host > 0 && IsShared(*sequence))) {
       ++states;
-    } else if (IsShared(*sequence)) {
+    } else if (from_host == 0 && IsShared(*sequence)) {
       const BlockId first = sequence->state.front();
       const auto known = std::ranges::find(shared, first, &SharedState::first);
       if (known != shared.end())
@@ -90,10 +90,15 @@ void SequenceStates::Allocate(Sequence& sequence) {
   }
 }
 
+bool SequenceStates::IsCopiedBy(const StepPlan& plan, const Sequence& sequence) const {
+  return !sequence.state.empty() &&
+         std::ranges::find(plan.copies, sequence.state.front(), &BlockCopyPair::source) != plan.copies.end();
+}
+
 void SequenceStates::Renew(Sequence& sequence) {
-  const std::vector<BlockId> before = std::exchange(sequence.state, {});
+  // A pool that the sequence fills alone has no room for both states.
+  pool_.ReleaseAll(std::exchange(sequence.state, {}));
   Allocate(sequence);
-  pool_.ReleaseAll(before);
   sequence.begun = sequence.num_computed;
 }
 

@@ -42,8 +42,11 @@ class SequenceStates {
   /// Makes the state writable for the next step, and adds the change to the plan if the workers know the sequence.
   /// Requires BlocksToGrow free blocks. A state is kept only if its blocks and `reserved` further blocks are free.
   void Grow(Sequence& sequence, int reserved, StepPlan& plan);
-  /// Gives the sequence a state of its own, whose content arrives later. Needs the blocks of a state.
+  /// Gives the sequence a state of its own, whose content arrives later. Needs the blocks of a state if the sequence has
+  /// no state, or shares it. Requires that the plan does not copy the sequence's present state (IsCopiedBy).
   void Renew(Sequence& sequence);
+  /// True when the plan copies the sequence's state for another sequence.
+  bool IsCopiedBy(const StepPlan& plan, const Sequence& sequence) const;
   /// Makes the coming checkpoint findable once all its tokens are computed. Call it after PrefixSharing::NameComputed.
   void Computed(Sequence& sequence);
   /// Keeps the state of a sequence that ends, if its computed tokens fill whole blocks and no step of it is in flight.
