@@ -81,7 +81,7 @@ class RecordReader {
   void Open(uint64_t segment);
   /// Returns the open segment's next record; nullopt at the end, or once a record is incomplete or damaged.
   std::optional<Record> Next();
-  /// True when the segment's header is incomplete or damaged, or the record at which Next() has stopped.
+  /// True when the segment's header, or the record at which Next() has stopped, is incomplete or damaged.
   bool torn() const { return torn_; }
   /// Returns the offset in the segment at which the next, or the damaged, record begins.
   int64_t offset() const { return offset_; }

@@ -55,7 +55,8 @@ class KvFolder {
   };
   /// Returns the names of the folder's files that end with `end`.
   std::vector<std::string> NamesEndingWith(const std::string& folder, std::string_view end) const;
-  /// Returns the files of all blocks. Removes unfinished files whose server has ended.
+  /// Returns the files of all blocks. Removes unfinished files that are older than an hour, because the servers that
+  /// wrote them have ended.
   std::vector<Entry> List();
 
  private:

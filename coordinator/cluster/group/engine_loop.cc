@@ -227,8 +227,9 @@ void EngineLoop::Abandon(const std::string& message) {
   engine_.FailAll(message);
 }
 
-/// Runs the tasks in the inbox while workers start, so that status queries and cancellations are not delayed. After a
-/// while sends requests to other replicas.
+/// Runs the tasks in the inbox while workers start or are given up, so that status queries and cancellations are not
+/// delayed. If a restart takes long, moves requests to other replicas. While the workers are given up, also ends the
+/// requests that stay.
 void EngineLoop::WhileWaiting() {
   if (!recovering_ && serving_) return;
   DrainInbox();

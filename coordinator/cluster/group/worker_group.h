@@ -94,7 +94,7 @@ class WorkerGroup {
   /// Waits once for heartbeats, data frames or the launcher's output. Calls `handle` for each data frame.
   void Pump(int wake_fd, int timeout_millis, const std::function<void(Rank, const Frame&)>& handle);
   /// Waits up to a second for the launcher's report of the loss, which says more than a closed connection. Throws the
-  /// report as GroupFailure.
+  /// report as GroupFailure; returns if no report comes.
   void HearLauncher();
   void HandleCtrl();
   void CheckLeases();

@@ -46,7 +46,8 @@ std::vector<int64_t> ShareKvInTurns(int64_t room, const std::vector<ModelNeed>& 
 /// on this host.
 int64_t RoomOfModels(const Topology& topology, int64_t free_bytes);
 
-/// Writes a model's share of KV memory into its settings as a number of blocks, unless the settings give the size.
+/// Converts a model's share of KV memory (`kv`: bytes of all its ranks) into a number of blocks and writes it into
+/// `cache`, unless the settings give the size.
 void SetKvShare(int64_t kv, const ModelNeed& need, Topology::Cache& cache);
 
 /// The limits that follow from a model's settings and its share of KV memory, as a start would compute them.

@@ -31,8 +31,8 @@ struct PoolDemand {
 int StateBlocks(const std::vector<RankInfo>& ranks);
 
 /// Returns the number of KV blocks, and of host blocks for swapping, that fit into the ranks' memory under the
-/// topology's settings. The ranks must have loaded. Throws Error when there is no room for two blocks, or when sizes in
-/// the topology exceed a host's limit (host_fit.h).
+/// topology's settings. The ranks must have loaded. Throws Error when there is no room for two blocks, or for one block
+/// beside the blocks of a sequence's state, or when sizes in the topology exceed a host's limit (host_fit.h).
 PoolSizes ChoosePools(const Topology& topology, BackendKind backend, const std::vector<RankInfo>& ranks,
                       const PoolDemand& demand);
 

@@ -54,7 +54,8 @@ class DraftPace {
     if (right == 0) return Rest();
     failures_ = 0;
   }
-  /// Shortens the pause in guessing by the tokens that the sequence gained.
+  /// Shortens the pause in guessing by `tokens` tokens that the sequence gained, and adds a little credit for each of
+  /// them.
   void Gained(int tokens) {
     rest_ = std::max(0, rest_ - tokens);
     credit_ = std::min(kMostCredit, credit_ + kCreditOfToken * tokens);

@@ -103,7 +103,8 @@ void HostCache::HoldForPlan(BlockId host) {
 }
 
 void HostCache::Bring(std::span<const BlockId> hosts) {
-  // A block is reused before the blocks that continue its content, so they are released in the opposite order.
+  // EndPlan releases the blocks in this order, the last one first, so that a block is reused after the blocks that
+  // continue its content.
   std::ranges::for_each(hosts.rbegin(), hosts.rend(), [this](BlockId host) { HoldForPlan(host); });
   num_found_ += std::ssize(hosts);
   num_brought_ += hosts.size();

@@ -31,14 +31,15 @@ class HostCache : public CacheListener {
   void OnReleased(BlockId block);
   /// Called before a cached device block is reused, while the prefix cache still has it.
   void OnReused(BlockId block);
-  /// Called before a plan is made. Blocks reused between plans may be overwritten before it runs.
+  /// Called before a plan is made. Forgets the blocks that were reused since the last plan: they may be overwritten
+  /// before the new plan runs, so the new plan must not copy them.
   void BeginPlan() { leaving_.clear(); }
   /// Forgets what is in a host block, which is about to be reused.
   void Forget(BlockId host);
   void OnFindable(const Sequence& /*sequence*/, int /*index*/) override {}
   void OnCleared() override;
 
-  /// Copies up to `most` device blocks with this plan, unless it moves blocks of swapped requests.
+  /// Copies up to `most` device blocks with this plan. Copies none if the plan moves blocks of swapped requests.
   void CopyAhead(int most, StepPlan& plan);
 
   /// Returns the copy of a block with this hash and these tokens, if there is one.
@@ -47,8 +48,9 @@ class HostCache : public CacheListener {
   std::optional<BlockId> CopyOf(Sequence& sequence, int index) const;
   /// Returns the host blocks of the state after the block with this copy; empty: there is none.
   std::span<const BlockId> StateAfter(BlockId copy) const { return states_.Find(copy); }
-  /// Returns how many of the sequence's next blocks, up to max_tokens, are cached on the device or have host copies.
-  /// The last of these has a copy, in models with states also of its state. Never includes the last known token.
+  /// Returns how many blocks of the sequence's next tokens, up to token max_tokens, are cached on the device or have
+  /// host copies. The count ends at a block that has a host copy. In models with states, the state after that block
+  /// must have a copy, too. Never includes the last known token.
   int Count(Sequence& sequence, int max_tokens) const;
   /// Holds the host blocks of a prompt, which the plan being made reads, until EndPlan.
   void Bring(std::span<const BlockId> hosts);

@@ -17,7 +17,8 @@ struct BlockHash {
   bool operator==(const BlockHash&) const = default;
 };
 
-/// Identifies a block's tokens together with all tokens before them. Blocks of equal content have equal ids.
+/// Identifies a block's tokens together with all tokens before them. Blocks with equal ids have equal content. Content
+/// that has left the cache gets another id when it is cached again.
 using ContentId = uint64_t;
 
 /// Finds the block that already holds given tokens after a given prefix. The cache compares tokens and preceding

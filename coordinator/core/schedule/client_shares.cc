@@ -67,8 +67,9 @@ bool ClientShares::ExceedsShareAlone(Request& head) const {
   return exceeds(Resource::kSlots) || exceeds(Resource::kBlocks);
 }
 
-/// Skips clients whose requests were preempted for another client in this plan: no sequences or blocks are kept for
-/// them. What is kept for a client never exceeds its present share.
+/// Sums the sequences and blocks that are reserved for other clients and that these clients do not use. Skips clients
+/// whose requests were preempted for another client in this plan. What is kept for a client never exceeds its present
+/// share.
 KeptRoom ClientShares::CountReserves(const ClientAccount& taker, StepDraft& draft) const {
   KeptRoom reserved;
   for (const auto& [name, account] : queue_.clients()) {

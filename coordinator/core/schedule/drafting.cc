@@ -78,8 +78,8 @@ void Drafting::AddDrafts(StepDraft& draft) {
   }
 }
 
-/// No step is planned until the drafts are verified, so the drafts' blocks are free again before other sequences need
-/// blocks.
+/// Gives the member its drafts if enough blocks are free. No block is left over for other sequences: no step is planned
+/// until the drafts are verified, and the blocks of wrong drafts are free again then.
 void Drafting::AddDrafts(StepMember& member, StepDraft& draft) {
   Sequence& sequence = *member.sequence;
   int most = std::min({drafts_.num_tokens, TokensLeft(member), draft.budget});
@@ -119,8 +119,9 @@ bool Drafting::Guess(StepMember& member, int longest, double row_cost) {
   return !member.drafts.empty();
 }
 
-/// Orders a guess of the tokens after this step from the draft model, where it is likely to save time. The model can
-/// guess about tokens in blocks only, so it is of no use where blocks have left the window.
+/// Orders a guess of the tokens after this step from the draft model, where it is likely to save time. The draft model
+/// can use only tokens whose blocks the sequence still holds, so no guess is ordered once blocks have left the sliding
+/// window.
 void Drafting::OrderGuess(StepMember& member, double row_cost) {
   Sequence& sequence = *member.sequence;
   const int known = sequence.length() + 1 + static_cast<int>(member.drafts.size());  // if all drafts are right

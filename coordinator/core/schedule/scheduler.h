@@ -111,8 +111,8 @@ class Scheduler {
   /// Returns the number of distinct blocks of the request, on the device or on the host.
   int BlocksOf(const Request& request) const { return BlockDemand::Held(request); }
 
-  /// Requeues every running request, empties the cache and forgets all outstanding steps. Called when new workers
-  /// replace the group.
+  /// Requeues every running request, empties the cache, ends all pins and tickets, and forgets all outstanding steps.
+  /// Called when the workers are lost or replaced.
   void Reset();
 
   /// Reports the duration of the oldest outstanding step, without the time that the draft model took after it. Call
