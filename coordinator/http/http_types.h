@@ -93,8 +93,7 @@ struct HttpLimits {
   bool last_requests = false;                          // connections end with the answer to the next request
 };
 
-/// Returns an error answer in OpenAI's form, {"error": {...}}. `status` decides its field "type", and also its field
-/// "code" if `code` is empty.
+/// Returns an error in OpenAI's form, {"error": {...}}. `status` decides "type", and also "code" if `code` is empty.
 HttpResponse ErrorResponse(int status, const std::string& message, const std::string& param = "",
                            const std::string& code = "");
 

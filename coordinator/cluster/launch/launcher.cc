@@ -39,9 +39,9 @@ void AddOneHost(CommandLine& line, const std::string& session_dir) {
   line.Add({"--oversubscribe"});
 }
 
-/// Ports of mpirun and its daemons, for each address family; the ranks get the ports after them. mpirun listens on all
-/// of its ports, a daemon on the first free one. There are several, because the daemon of a cut-off node may still run
-/// when the next epoch starts.
+/// The number of ports of mpirun and its daemons, for each address family; the ranks get the ports after these. mpirun
+/// listens on all of its ports, a daemon on the first free one. Several ports are needed, because the daemon of a
+/// cut-off node may still run when the next epoch starts.
 constexpr int kDaemonPorts = 4;
 
 /// Returns the interface of this host that has the IPv4 address; empty if there is none.
@@ -61,7 +61,7 @@ std::string InterfaceWith(const std::string& address) {
 std::string PortRange(int first, int count) { return fmt::format("{}-{}", first, first + count - 1); }
 
 /// Adds mpirun's options for ranks on several hosts. MPI carries data between hosts, and this program's own shared
-/// memory carries it inside a host.
+/// memory carries data inside a host.
 void AddNetwork(CommandLine& line, const Topology& topology, const std::vector<NodeRanks>& placement) {
   line.Mca("plm", "rsh");
   line.Mca("plm_rsh_agent", topology.launch.agent);

@@ -31,8 +31,7 @@ class HostCache : public CacheListener {
   void OnReleased(BlockId block);
   /// Called before a cached device block is reused, while the prefix cache still has it.
   void OnReused(BlockId block);
-  /// Called before a plan is made. Forgets the blocks that were reused since the last plan: they may be overwritten
-  /// before the new plan runs, so the new plan must not copy them.
+  /// Called before a plan is made. Forgets blocks reused earlier: they may be overwritten before the plan runs.
   void BeginPlan() { leaving_.clear(); }
   /// Forgets what is in a host block, which is about to be reused.
   void Forget(BlockId host);
@@ -48,9 +47,8 @@ class HostCache : public CacheListener {
   std::optional<BlockId> CopyOf(Sequence& sequence, int index) const;
   /// Returns the host blocks of the state after the block with this copy; empty: there is none.
   std::span<const BlockId> StateAfter(BlockId copy) const { return states_.Find(copy); }
-  /// Returns how many blocks of the sequence's next tokens, up to token max_tokens, are cached on the device or have
-  /// host copies. The count ends at a block that has a host copy. In models with states, the state after that block
-  /// must have a copy, too. Never includes the last known token.
+  /// Returns how many of the sequence's next blocks, up to max_tokens, are cached on the device or have host copies.
+  /// Ends at a block with a copy, in models with states also of its state. Never includes the last known token.
   int Count(Sequence& sequence, int max_tokens) const;
   /// Holds the host blocks of a prompt, which the plan being made reads, until EndPlan.
   void Bring(std::span<const BlockId> hosts);

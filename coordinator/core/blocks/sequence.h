@@ -69,8 +69,7 @@ struct Sequence {
   int length() const { return num_tokens() + num_pending; }
   int num_generated() const { return num_tokens() - num_prompt_tokens; }
   int num_held_blocks() const { return static_cast<int>(blocks.size()) - first_block; }
-  /// True while the prompt is computed in slices (LongPasses): the first slice has been planned, and the last one has
-  /// not.
+  /// True while slices of the prompt (LongPasses) are planned, but not its last slice.
   bool in_pass() const { return num_passed > 0 && num_planned() == 0; }
 };
 

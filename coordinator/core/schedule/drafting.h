@@ -40,7 +40,8 @@ class Drafting {
  private:
   bool WaitsForDrafts(const OutstandingStep& outstanding) const;
   bool MayHaveDrafts(const Request& request) const;
-  /// True when the request gets drafts only while they save time. A client that sends a prediction asked for drafts.
+  /// True when the request gets drafts only while the drafts save time. False for a request with a prediction, because
+  /// its client asked for drafts.
   bool MustPay(const Request& request) const { return drafts_.must_pay && request.prediction.empty(); }
   bool IsReady(const Request& request, const Sequence& sequence, size_t num_sequences) const;
   double RowCost(size_t num_sequences) const { return cost_.row(static_cast<int>(num_sequences)); }
