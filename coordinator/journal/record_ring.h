@@ -24,7 +24,8 @@ inline constexpr size_t kMaxPayloadBytes = size_t{64} << 20;
 /// the reason. Flushed records survive the end of the process, but not a crash of the machine. Belongs to one thread.
 class RecordWriter : public RecordSink {
  public:
-  /// Creates the directory (mode 0700; its parent must exist), locks it and begins a segment after the highest one.
+  /// Creates the directory (mode 0700; its parent must exist), locks it and begins a segment after the highest one. A
+  /// segment is full at max_segment_bytes; all segments take at most max_total_bytes.
   RecordWriter(std::string directory, int64_t max_segment_bytes, int64_t max_total_bytes);
   ~RecordWriter() override;
   RecordWriter(const RecordWriter&) = delete;

@@ -115,8 +115,8 @@ std::string MpirunProgram() {
 /// and environments of processes.
 constexpr const char* kForwarded[] = {"QUIRE_ISA", "NCCL_DEBUG", "NCCL_IB_DISABLE", "NCCL_IB_HCA", "NCCL_P2P_DISABLE"};
 
-/// Adds the ranks of one node after those of the earlier nodes. One host list for all nodes would not work: Open MPI
-/// puts this host first in such a list, wherever this host stands in the topology.
+/// Adds `count` ranks on one node, after the ranks of the earlier nodes. One host list for all nodes would not work:
+/// Open MPI puts this host first in such a list, wherever this host stands in the topology.
 void AddNode(CommandLine& line, const Topology::Node& node, int count, const std::vector<std::string>& worker) {
   line.Add({"-np", std::to_string(count), "--host", fmt::format("{}:{}", node.host, count), "--wd", "/"});
   const bool named = !node.interface.empty() && node.interface.find('/') == std::string::npos;

@@ -13,8 +13,9 @@ namespace quire {
 /// context. Throws Error when the topology asks for more than the model's positions reach.
 int ChooseModelLen(const Topology& topology, const ModelSpec& spec);
 
-/// Returns the most tokens of a sequence once the pool's size is known: model_len, or fewer if the pool cannot hold
-/// that many. Sliding windows free a sequence's beginning, so then the pool sets no bound.
+/// Returns the most tokens of a sequence once the pool's size is known: model_len, or fewer if the pool, with room for
+/// pool_tokens tokens, cannot hold that many. Sliding windows free a sequence's beginning, so then the pool sets no
+/// bound.
 int FittingModelLen(int model_len, const ModelSpec& spec, int64_t pool_tokens);
 
 /// Returns the most tokens of a step: the topology's setting, or a default for the backend and max_running.

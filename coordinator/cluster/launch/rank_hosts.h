@@ -30,7 +30,8 @@ inline constexpr auto kLastBeats = std::chrono::milliseconds(700);
 /// exactly one such host.
 std::string HostThatOutlives(const std::vector<RankInfo>& ranks, std::chrono::steady_clock::time_point mpirun_ended);
 
-/// Returns the failure of a group whose mpirun has ended, with the most likely cause.
+/// Returns the failure of a group whose mpirun ended at `when`, with the most likely cause. how_it_ended: text for the
+/// message.
 GroupFailure LossOfMpirun(const std::optional<MpirunReport::Culprit>& culprit, const std::string& how_it_ended,
                           const std::vector<RankInfo>& ranks, std::chrono::steady_clock::time_point when);
 

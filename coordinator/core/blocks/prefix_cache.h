@@ -28,7 +28,8 @@ class PrefixCache {
  public:
   using Key = std::array<uint8_t, 16>;
 
-  /// A secret `key` makes the hashes unpredictable. Tests of collisions set hash_bits below 128.
+  /// num_blocks includes the null block. A secret `key` makes the hashes unpredictable. Tests of collisions set
+  /// hash_bits below 128.
   PrefixCache(int num_blocks, int block_size, const Key& key, int hash_bits = 128);
 
   /// Returns the start of all hash chains with this salt and this adapter (0: none). Requests whose salts or adapters

@@ -105,10 +105,10 @@ class Engine {
   /// Discards every request and every outstanding step without telling the sinks.
   void DropAll();
 
-  /// Starts again with a new worker group: the KV cache is empty, results of outstanding steps never come, and step
-  /// numbers start from the beginning. Requests continue after their delivered tokens. Two kinds of requests end with
-  /// an error instead: requests that were the only one computed when groups were lost max_lost_epochs times, and
-  /// requests that the new pool cannot hold.
+  /// Starts again with a new worker group, whose pipeline has num_stages stages: the KV cache is empty, results of
+  /// outstanding steps never come, and step numbers start from the beginning. Requests continue after their delivered
+  /// tokens. Two kinds of requests end with an error instead: requests that were the only one computed when groups were
+  /// lost max_lost_epochs times, and requests that the new pool cannot hold.
   void StartEpoch(EpochId epoch, const PoolSizes& pools, int num_stages) {
     Do(command::StartEpoch{epoch, pools, num_stages});
   }

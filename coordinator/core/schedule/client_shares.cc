@@ -55,9 +55,9 @@ bool ClientShares::IsAtLimit(const ClientAccount& account, StepDraft& draft) con
          (limits.max_blocks > 0 && account.use.longest_blocks + longest > limits.max_blocks);
 }
 
-/// True when the client must wait because another client's request is held for lack of sequences or blocks. Only a
-/// client without running requests may overtake a held request, and only within its share. Therefore such a client
-/// never waits for a large request of another client to fit.
+/// True when the client must wait because another client's request is held for lack of sequences or blocks
+/// (`others_held`). Only a client without running requests may overtake a held request, and only within its share.
+/// Therefore such a client never waits for a large request of another client to fit.
 bool ClientShares::IsHeldUp(const ClientAccount& account, bool others_held, StepDraft& draft) const {
   return others_held && (Has(account, Resource::kSlots, draft) > 0 || !IsWithinShare(account.head(), draft));
 }

@@ -29,7 +29,8 @@ double Drafting::WaitCost() const {
   return kOneStage + limits_.num_stages - 1;
 }
 
-/// True when the sequence does not rest, and can afford a draft if drafts must pay.
+/// True when the sequence does not rest, and can afford a draft if drafts must pay. num_sequences: sequences of the
+/// step, on which the cost of a draft depends.
 bool Drafting::IsReady(const Request& request, const Sequence& sequence, size_t num_sequences) const {
   const DraftPace& pace = sequence.drafts;
   return pace.IsReady() && (!MustPay(request) || pace.Affordable(RowCost(num_sequences), WaitCost()) > 0);
@@ -96,7 +97,8 @@ void Drafting::AddDrafts(StepMember& member, StepDraft& draft) {
   draft.budget -= count;
 }
 
-/// Sets the member's drafts, at most `longest`. Returns false when there are none.
+/// Sets the member's drafts, at most `longest`. row_cost: cost of one drafted token (DraftCost::row). Returns false
+/// when there are no drafts.
 bool Drafting::Guess(StepMember& member, int longest, double row_cost) {
   Sequence& sequence = *member.sequence;
   if (AsksModel(*member.request)) {

@@ -115,8 +115,8 @@ class Scheduler {
   /// Called when the workers are lost or replaced.
   void Reset();
 
-  /// Reports the duration of the oldest outstanding step, without the time that the draft model took after it. Call
-  /// this before Commit.
+  /// Reports the duration of the oldest outstanding step, without the time that the draft model took after it.
+  /// swap_seconds: part of `seconds` in which blocks moved between device and host. Call this before Commit.
   void ObserveStep(double seconds, double swap_seconds);
   /// Reports that the draft model took `seconds` after the oldest outstanding step to guess `tokens` tokens. Call this
   /// after ObserveStep and before Commit.
