@@ -21,7 +21,8 @@ constexpr int kRestOfKeyMillis = 50;  // most milliseconds from an escape charac
 /// unchanged.
 class MarkedKeys {
  public:
-  /// Returns the next character; EOF at the end of the input.
+  /// Returns the next character; EOF at the end of the input. In pasted text, returns visible signs for line ends and
+  /// tabs, and skips other control characters.
   int Next() {
     for (;;) {
       const int character = NextCharacter();

@@ -48,7 +48,8 @@ struct Request {
 
   // --- Set by the scheduler and the engine ---
 
-  /// True once sequence 0 has computed the prompt except its last token, and the other sequences share its blocks.
+  /// True once the first unfinished sequence has computed the prompt except its last token, and the others share its
+  /// blocks.
   bool forked = false;
   double rank = 0;  // order among the client's waiting requests; the lower number goes first
   int num_preemptions = 0;

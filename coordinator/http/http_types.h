@@ -60,7 +60,7 @@ class HttpResponder {
   virtual void ForgetContent() {}
   /// True once the client has closed its side, has reset the connection, or has read too slowly.
   virtual bool gone() const = 0;
-  /// True while the client has not read the last write.
+  /// True while a write waits for the client to read.
   virtual bool stalled() const { return false; }
   /// Called on the I/O thread when gone() becomes true, so that work for the client can stop.
   std::function<void()> on_gone;

@@ -124,7 +124,8 @@ int HostCache::CopyTo(std::span<const BlockId> blocks, std::span<const BlockId> 
   return static_cast<int>(blocks.size());
 }
 
-/// Lets the plan copy the block to the host. Returns the copy, which is held for the plan.
+/// Lets the plan copy the block to the host. Returns the copy, which is held for the plan; nothing if another copy has
+/// the same hash.
 std::optional<BlockId> HostCache::NewCopy(BlockId block, const BlockHash& hash, std::span<const TokenId> tokens,
                                           StepPlan& plan) {
   const BlockId copy = host_.Allocate();

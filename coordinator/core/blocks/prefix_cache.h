@@ -46,7 +46,7 @@ class PrefixCache {
   };
   std::optional<Hit> Find(const BlockHash& hash, ContentId parent, std::span<const TokenId> tokens) const;
 
-  /// Returns the block found under the hash, if the block holds exactly this content.
+  /// Returns the block found under the hash; nothing unless the block holds exactly this content.
   std::optional<BlockId> BlockOf(const BlockHash& hash, ContentId content) const;
 
   /// Makes the full block findable by its hash, unless another block holds the same content or has the same hash.

@@ -161,8 +161,8 @@ class Engine {
   void ReleaseTicket(uint64_t ticket) { Do(command::ReleaseTicket{ticket}); }
   /// Takes over a request that left another engine. `blocks` are the ids that Share or Depart returned there; the
   /// ticket's first blocks have their contents. Without blocks the request is computed again. Returns the reason when
-  /// the request can never run here; the caller then keeps the request. A request whose client has left
-  /// (RequestSink::Abandoned) is dropped.
+  /// the request can never run here, and otherwise nothing; with a reason, the caller keeps the request. A request
+  /// whose client has left (RequestSink::Abandoned) is dropped.
   std::optional<std::string> Adopt(std::unique_ptr<Request>& request, uint64_t ticket,
                                    std::span<const BlockId> blocks) {
     return Do(command::Adopt{request, ticket, blocks});

@@ -46,8 +46,8 @@ class Drafting {
   bool IsReady(const Request& request, const Sequence& sequence, size_t num_sequences) const;
   double RowCost(size_t num_sequences) const { return cost_.row(static_cast<int>(num_sequences)); }
   double WaitCost() const;
-  /// True when the request's drafts come from the draft model. For a request with a prediction, the prediction tells
-  /// more than a small model.
+  /// True when the request's drafts come from the draft model or the prediction layer. False for a request with a
+  /// prediction, which tells more about the answer than a small model.
   bool AsksModel(const Request& request) const { return drafts_.from_model && request.prediction.empty(); }
   void AddDrafts(StepMember& member, StepDraft& draft);
   bool Guess(StepMember& member, int longest, double row_cost);

@@ -51,7 +51,7 @@ class Scheduler {
   /// Queues a request. The caller keeps the request alive until it is finished or removed. Requires CanEverRun.
   void Add(Request& request);
 
-  /// True when the pool could hold the request at its full length if nothing else ran.
+  /// True when slots and pool could hold the request at its full length, with n choices, if nothing else ran.
   bool CanEverRun(int num_prompt_tokens, int max_tokens, int n) const;
   /// Returns the number of blocks that a request of n choices needs at its full length.
   int64_t BlocksAtLongest(int num_prompt_tokens, int max_tokens, int n) const {
