@@ -36,7 +36,8 @@ class MarkedKeys {
   }
 
  private:
-  /// After an escape character, reads a paste mark if one follows. Leaves other characters unread.
+  /// After an escape character, reads a paste mark if one follows, and then returns true. Leaves other characters
+  /// unread.
   bool TakeMark() {
     const std::string_view mark = pasted_ ? kEnd : kBegin;
     for (size_t i = 0; i < mark.size(); ++i) {

@@ -40,8 +40,8 @@ struct CutSpeed {
   CutWait wait;
   double largest_stage = 1;  // the largest stage's part of the work of all stages
 
-  /// A stream's next step begins when its last one has gone through all stages, and when the largest stage has computed
-  /// the steps of the other streams.
+  /// Returns the seconds between two tokens of a stream. A stream's next step begins when its last one has gone through
+  /// all stages, and when the largest stage has computed the steps of the other streams.
   double seconds() const {
     const double stages = compute + static_cast<double>(sums) * wait.sum;
     return std::max(stages + wait.turn, stages * largest_stage * std::min(streams, pipeline));

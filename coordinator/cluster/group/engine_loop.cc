@@ -177,7 +177,8 @@ void EngineLoop::WaitFor(milliseconds time) {
   }
 }
 
-/// Restarts the workers until they run. Gives up when kBackOff is used up without a completed step.
+/// Restarts the workers until they run, and then returns true. Returns false when kBackOff is used up without a
+/// completed step, or when the loop stops.
 bool EngineLoop::Recover(GroupFailure& failure) {
   recovering_ = true;
   lost_at_ = std::chrono::steady_clock::now();

@@ -104,8 +104,8 @@ class WorkerGroup {
   /// Returns the longest time for which a rank's computing thread has waited for a core since the awaited step began.
   Clock::duration Starved() const;
   void OnAnswer(Rank rank, const Frame& frame);
-  /// Calls Pump until every rank has sent a message, which `handle` checks. Throws after `patience`; the error says
-  /// that the ranks did not do `what`.
+  /// Calls Pump until every rank has sent a message. `handle` checks each message. Throws GroupFailure after
+  /// `patience`; its text says that the first missing rank did not do `what`.
   void AwaitAll(const char* what, std::chrono::seconds patience,
                 const std::function<void(Rank, const Message&)>& handle);
   [[noreturn]] void OnFailure(Rank rank, const FailureMessage& failure) const;
