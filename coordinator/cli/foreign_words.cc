@@ -99,7 +99,8 @@ class Translation {
     if (!FindForeign(app_, name)) SplitAttached(name, value);
     if (const ForeignFlag* flag = FindForeign(app_, name)) return TakeForeign(*flag, name, value, own);
     RefuseServersFlag(name);
-    // The parser's own errors name long flags, and it could read a short flag as a group of letters.
+    // An unknown long flag is left to the parser, whose error names the flag. An unknown short flag is refused here,
+    // because the parser could read it as a group of one-letter flags.
     if (!name.starts_with("--") && !IsOwnWithValue(name)) RefuseShort(name);
     own.words.push_back(word);
   }
@@ -119,7 +120,8 @@ class Translation {
     return option != nullptr && option->get_items_expected_max() > 0;
   }
 
-  /// Refuses a flag of servers if no command was typed, which llama-server would accept.
+  /// Refuses a flag of `quire serve` if no command was typed. Users of llama-server, which has no commands, may type
+  /// the flag alone.
   void RefuseServersFlag(const std::string& name) const {
     if (app_.get_parent() != nullptr) return;
     const auto serve = app_.get_subcommands([](const CLI::App* a) { return a->get_name() == "serve"; });

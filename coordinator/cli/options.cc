@@ -55,7 +55,8 @@ void CheckModel(const Topology& t, const std::string& where) {
   CheckParsers(t.model, where);
 }
 
-/// Finds the files of the model and of its draft model. Names the model after its files unless it has a name.
+/// Finds the files of the model and of its draft model; with `fetch`, fetches models that the Hugging Face cache lacks.
+/// Names the model after its files unless it has a name.
 void FindModelOf(ModelSettings& settings, bool fetch) {
   std::string& draft = settings.speculation.draft_model;
   if (!draft.empty()) draft = FindOrFetchModel(draft, fetch);

@@ -43,8 +43,8 @@ constexpr const char* kHelp =
     "  /save FILE        write the conversation as JSON\n"
     "  /quit             end (also Ctrl-D); Ctrl-C stops an answer\n";
 
-/// Prepares text from the server for output. On a terminal, escapes its control characters, which could change titles,
-/// the clipboard or other parts of the screen. Elsewhere returns the text unchanged.
+/// Prepares text from the server for output to the descriptor `stream`. On a terminal, escapes control characters,
+/// which could change titles, the clipboard or other parts of the screen. Elsewhere returns the text unchanged.
 std::string Foreign(const std::string& text, int stream) {
   return ::isatty(stream) == 0 ? text : LinesWithoutControls(text);
 }

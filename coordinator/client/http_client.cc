@@ -77,7 +77,8 @@ class Watch {
 
   /// Notes that a part of a streamed answer has arrived.
   void Continue() { Begin(patience_, fmt::format("nothing came for {} s", patience_.count() / 1000.0)); }
-  /// Notes that `bytes` of a whole answer have arrived. `length_known` says whether its total length is known.
+  /// Notes that `bytes` more bytes of a whole answer have arrived. `length_known` says whether the answer's total
+  /// length is known.
   void ContinueWhole(size_t bytes, bool length_known) {
     const auto now = Clock::now();
     const auto left = begin_ + patience_ - now;

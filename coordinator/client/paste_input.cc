@@ -21,7 +21,8 @@ constexpr int kRestOfKeyMillis = 50;  // most milliseconds from an escape charac
 /// unchanged.
 class MarkedKeys {
  public:
-  /// Returns the next character; EOF at the end of the input.
+  /// Returns the next character; EOF at the end of the input. In pasted text, returns visible signs for line ends and
+  /// tabs, and skips other control characters.
   int Next() {
     for (;;) {
       const int character = NextCharacter();
@@ -35,7 +36,8 @@ class MarkedKeys {
   }
 
  private:
-  /// After an escape character, reads a paste mark if one follows. Leaves other characters unread.
+  /// After an escape character, reads a paste mark if one follows, and then returns true. Leaves other characters
+  /// unread.
   bool TakeMark() {
     const std::string_view mark = pasted_ ? kEnd : kBegin;
     for (size_t i = 0; i < mark.size(); ++i) {

@@ -140,7 +140,8 @@ struct Choice {
   TopOrder order = TopOrder::kState;
   size_t first = 0;  // index of the request at the top of the list
 
-  /// Executes the keys, one after another. Returns false when a key ends the view.
+  /// Executes the keys, one after another. `requests`: number of requests in the list. Returns false when a key ends
+  /// the view.
   bool Obey(std::string keys, size_t requests) {
     const auto page = static_cast<int64_t>(std::max(1, Screen::Size().ws_row / 2));
     const auto all = static_cast<int64_t>(requests);

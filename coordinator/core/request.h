@@ -48,7 +48,8 @@ struct Request {
 
   // --- Set by the scheduler and the engine ---
 
-  /// True once sequence 0 has computed the prompt except its last token, and the other sequences share its blocks.
+  /// True once the first unfinished sequence has computed the prompt except its last token, and the others share its
+  /// blocks.
   bool forked = false;
   double rank = 0;  // order among the client's waiting requests; the lower number goes first
   int num_preemptions = 0;
@@ -96,8 +97,8 @@ struct Request {
   /// True when the workers pool over all prompt rows. Such a prompt is computed without a break from the first row on;
   /// a preemption or a move discards the computed rows.
   bool PoolsAllRows() const { return PoolsFromTheFirst(sampling.pooling); }
-  /// Returns the most leading tokens that the prefix cache may supply. The rows of later tokens are still to be scored,
-  /// and scoring a row requires computing its token.
+  /// Returns the most leading tokens that the prefix cache may supply: 0 if all rows are pooled, any number if none are
+  /// to be scored. Otherwise later rows are still to be scored, and scoring a row requires computing its token.
   int NumCacheable() const {
     if (PoolsAllRows()) return 0;
     return Scores() ? num_scored : std::numeric_limits<int>::max();

@@ -40,8 +40,8 @@ class RequestSink {
   /// Called at most once, before all other calls, when the first step with work of the request is planned.
   /// waited_seconds is the time since the request's arrival.
   virtual void OnStart(double /*waited_seconds*/) {}
-  /// Gets the scores of the next prompt tokens. Every token is scored once, in order, before the first token is drawn.
-  /// `prompt` begins with the whole prompt; drawn tokens may follow it.
+  /// Gets the scores of the next prompt tokens. Every prompt token except the first is scored once, in order, before
+  /// the first call of OnToken. `prompt` begins with the whole prompt; drawn tokens may follow it.
   virtual void OnPromptScores(const PromptScores&, const std::vector<TokenId>& /*prompt*/) {}
   /// Gets the next token of a choice. Returns true when the text now contains a stop string; the engine then finishes
   /// the choice with kStop.

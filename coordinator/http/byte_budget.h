@@ -40,8 +40,9 @@ class ByteBudget {
     /// Sets the held bytes to `bytes`. When the verdict is not kTaken, the held bytes stay unchanged. A decrease always
     /// succeeds. A lease without a budget takes any number.
     Verdict Resize(int64_t bytes);
-    /// Sets the held bytes of a request that does not run yet. The verdict is also kNotNow beyond the client's share
-    /// (InShare), so that memory stays for clients without requests, and for answers that grow by Resize().
+    /// Sets the held bytes of a request that does not run yet. The verdict is also kNotNow when the client would then
+    /// hold more than its share (InShare), so that memory stays for clients without requests, and for answers that grow
+    /// by Resize().
     Verdict Admit(int64_t bytes);
     int64_t bytes() const { return bytes_; }
 
@@ -67,9 +68,10 @@ class ByteBudget {
   void SetLimits(const Limits& limits) { limits_ = limits; }
   /// Returns the most bytes that one request of this client could ever hold.
   int64_t MostFor(const std::string& client) const;
-  /// True when a client may hold `held` bytes while `free` bytes stay free. A client that is alone may hold
-  /// `per_client` bytes. If per_client is half of in_all (the default), the condition is held <= free. No such share
-  /// limits a client without a name, or any client where per_client >= in_all.
+  /// True when a client may hold `held` bytes while `free` bytes of in_all stay free, that is, if held / per_client <=
+  /// free / (in_all - per_client). If per_client is half of in_all (the default), the condition is held <= free. A
+  /// client that is alone may hold `per_client` bytes. Always true for a client without a name, and where per_client >=
+  /// in_all.
   bool InShare(const std::string& client, int64_t held, int64_t free) const;
   int64_t taken() const { return taken_; }
   size_t num_clients() const { return accounts_.size(); }

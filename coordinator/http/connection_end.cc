@@ -114,7 +114,7 @@ asio::awaitable<void> Connection::SayGoodbye() {
 }
 
 /// Begins to watch, while a handler works, whether the client ends the connection; a half-close counts as an end. Bytes
-/// of a next request stay in the socket.
+/// of a next request stay in the socket, except that under TLS the first of them is read into buffer_.
 void Connection::WatchForEnd() {
   watching_ = true;
   if (!socket_.encrypted()) return AwaitReadable();

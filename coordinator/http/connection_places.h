@@ -13,8 +13,9 @@ namespace quire {
 /// Limits a port's connections: at most `most` in all, and `most_per_address` per address. Each connection has a place.
 /// A connection is silent while it waits for its client to send or to read something. When all places are taken, a
 /// newcomer takes the place of the longest silent connection in the network with the most silent connections, if that
-/// network has more silent connections than the newcomer's network has connections. So a client with many addresses
-/// cannot keep others out with idle connections. A network is what TurnOf() returns (network_turns.h). Not thread-safe.
+/// network has more silent connections than the newcomer's network would have connections with the newcomer. So a
+/// client with many addresses cannot keep others out with idle connections. A network is what TurnOf() returns
+/// (network_turns.h). Not thread-safe.
 class ConnectionPlaces {
  public:
   class Place;
@@ -24,8 +25,9 @@ class ConnectionPlaces {
   ConnectionPlaces(const ConnectionPlaces&) = delete;
   ConnectionPlaces& operator=(const ConnectionPlaces&) = delete;
 
-  /// Returns a place, which is silent at first; null when no place is free. This object must outlive the place.
-  /// `give_way` must end the connection; it is called at most once, when the connection loses its place.
+  /// Returns a place, which is silent at first. Returns null when the address has most_per_address places already, or
+  /// when all places are taken and none can be taken over. This object must outlive the place. `give_way` must end the
+  /// connection; it is called at most once, when the connection loses its place.
   std::unique_ptr<Place> Take(const boost::asio::ip::address& address, std::function<void()> give_way);
 
   int taken() const { return taken_; }

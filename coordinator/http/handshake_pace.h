@@ -41,7 +41,8 @@ class HandshakePace {
   /// Charges one handshake.
   void Charge(Clock::time_point now) { empty_ = std::max(empty_, now) + apart_; }
   static constexpr std::chrono::seconds kLongestQueue{5};  // longest queue of one network; clients give up before long
-  /// Returns the network's oldest ticket if the network has more tickets in the queue than begin in kLongestQueue.
+  /// Returns the network's oldest ticket if the network has more tickets in the queue than handshakes can begin within
+  /// kLongestQueue; otherwise nullopt.
   std::optional<Ticket> Surplus(const boost::asio::ip::address& network) const {
     const auto most = static_cast<size_t>(std::max<int64_t>(1, kLongestQueue / apart_));
     return turns_.NumWaiting(network) > most ? std::optional(turns_.Oldest(network)) : std::nullopt;

@@ -51,7 +51,7 @@ std::string FramingProblem(const HttpHead& head) {
   return "";
 }
 
-/// Returns the value of Content-Length; nothing when there is none.
+/// Returns the value of Content-Length; nothing when the header is missing or is not a number.
 std::optional<size_t> DeclaredLength(const HttpHead& head) {
   const auto text = head[http::field::content_length];
   size_t length = 0;

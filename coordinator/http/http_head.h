@@ -22,11 +22,12 @@ std::optional<HttpResponse> RefuseHead(const HttpHead& head, const HttpLimits& l
 /// Returns the most body bytes that are read after this head.
 size_t BodyLimit(const HttpHead& head, const HttpLimits& limits);
 
-/// True when a header line continues on the next line (obs-fold). Beast joins such lines; proxies may not.
+/// True when a header line continues on the next line (obs-fold). Beast joins such lines, but a proxy might read them
+/// in another way.
 bool IsFolded(std::string_view head);
 
 /// True when the text has control characters other than tabs. Beast takes a bare line feed for a part of a chunk's
-/// extension; proxies may take it for the extension's end.
+/// extension, but a proxy might take it for the extension's end.
 bool HasControls(std::string_view text);
 
 /// Makes a random id for a request without x-request-id.

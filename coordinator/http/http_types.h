@@ -60,7 +60,7 @@ class HttpResponder {
   virtual void ForgetContent() {}
   /// True once the client has closed its side, has reset the connection, or has read too slowly.
   virtual bool gone() const = 0;
-  /// True while the client has not read the last write.
+  /// True while a write waits for the client to read.
   virtual bool stalled() const { return false; }
   /// Called on the I/O thread when gone() becomes true, so that work for the client can stop.
   std::function<void()> on_gone;
@@ -93,7 +93,7 @@ struct HttpLimits {
   bool last_requests = false;                          // connections end with the answer to the next request
 };
 
-/// Returns an error answer in OpenAI's form, {"error": {...}}. The status decides `type`, and `code` if that is empty.
+/// Returns an error in OpenAI's form, {"error": {...}}. `status` decides "type", and also "code" if `code` is empty.
 HttpResponse ErrorResponse(int status, const std::string& message, const std::string& param = "",
                            const std::string& code = "");
 

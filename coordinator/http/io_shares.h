@@ -21,8 +21,8 @@ class IoShares : public boost::asio::execution_context::service {
   using key_type = IoShares;
   using Clock = WorkShares::Clock;
   static inline boost::asio::execution_context::id id;
-  // The longest wait (rest) before one request: long enough against a flood, short enough for probes with a limit of 1
-  // s.
+  // The longest wait (rest) before one request: long enough against a flood, short enough for probes that allow a
+  // second.
   static constexpr std::chrono::milliseconds kLongestRest{500};
   struct Client {
     std::string name;      // name of the key, or of the network

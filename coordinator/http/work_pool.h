@@ -30,8 +30,8 @@ class WorkPool {
     size_t jobs_per_client = 1024;
     size_t large_bytes = 64 << 10;  // a job of more bytes is large
     bool beside_workers = false;    // the pool shares its processors with workers
-    // The most processor time of one job; after it the job is asked to stop. Every kind of work has a lower bound of
-    // its own, so job_time matters only where such a bound fails. 0: no limit.
+    // The most processor time of one job; after it the job is asked to stop. Every kind of work should end earlier by a
+    // limit of its own, so job_time matters only where such a limit fails. 0: no limit.
     std::chrono::milliseconds job_time{20'000};
   };
   /// The work of a job. The work must check the token every few milliseconds, end soon after a stop, and never throw.
@@ -55,7 +55,7 @@ class WorkPool {
   void Stop();
 
   size_t num_waiting() const;
-  /// True while clients get only their shares. Callable from any thread.
+  /// True while clients get only their shares of the processors (WorkShares). Callable from any thread.
   bool bounds_clients() const { return limits_.beside_workers && num_computing_ > 0; }
 
   /// While an object of this class lives, the workers count as computing.

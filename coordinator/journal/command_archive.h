@@ -37,8 +37,8 @@ struct CommandOperands {
 
 /// Writes a command without its index in the variant, which the record's type contains.
 void SaveCommand(ArchiveWriter& out, const Command& command);
-/// Reads a command that has this index in the variant. The command points to `operands`. Throws Error for an unknown
-/// index or a record that is too short.
+/// Reads the command whose index in the variant is `number`. The command points to `operands`. Throws Error for an
+/// unknown index or a record that is too short.
 Command LoadCommand(ArchiveReader& in, size_t number, CommandOperands& operands);
 
 }  // namespace quire

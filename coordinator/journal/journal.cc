@@ -96,8 +96,8 @@ void Journal::BeforePlan(double now) {
     retry_after_ = 0;
     spdlog::info("the step journal is written again; {} records were lost in all", queue_.num_lost());
   }
-  // A large pool makes large snapshots. Then segments are longer, so that snapshots are at most half of the journal.
-  // While many bytes wait for the disk, no snapshot is added.
+  // A large pool of KV blocks makes large snapshots. Then segments are longer, so that snapshots are at most half of
+  // the journal. While many bytes wait for the disk, no snapshot is added.
   if (bytes_since_snapshot_ < std::max(segment_bytes_, snapshot_bytes_)) return;
   if (queue_.waiting_bytes() > queue_.max_bytes() / 4) return;
   queue_.StartSegment();
@@ -105,7 +105,7 @@ void Journal::BeforePlan(double now) {
 }
 
 /// Called while records are lost. Begins a new segment once the queued records are on the disk; after a refused write,
-/// only when its delay is over.
+/// only when the pause before the next try is over (retry_at_).
 void Journal::GoOn() {
   const std::string error = queue_.error();
   if (!std::exchange(warned_, true))

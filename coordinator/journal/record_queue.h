@@ -11,8 +11,8 @@
 namespace quire {
 
 /// A queue of records for the disk. No call waits for the disk, because a separate thread writes the records. A record
-/// is lost, and counted, if the queue is full or the sink has an error. One thread may call the methods; any thread may
-/// call the const methods.
+/// is lost, and counted, if the queue is full or the sink has an error. Only one thread may call the methods that are
+/// not const; any thread may call the const methods.
 class RecordQueue {
  public:
   /// Starts the writing thread. max_bytes: the most payload bytes in the queue.

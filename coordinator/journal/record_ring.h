@@ -24,7 +24,8 @@ inline constexpr size_t kMaxPayloadBytes = size_t{64} << 20;
 /// the reason. Flushed records survive the end of the process, but not a crash of the machine. Belongs to one thread.
 class RecordWriter : public RecordSink {
  public:
-  /// Creates the directory (mode 0700; its parent must exist), locks it and begins a segment after the highest one.
+  /// Creates the directory (mode 0700; its parent must exist), locks it and begins a segment after the highest one. A
+  /// segment is full at max_segment_bytes; all segments take at most max_total_bytes.
   RecordWriter(std::string directory, int64_t max_segment_bytes, int64_t max_total_bytes);
   ~RecordWriter() override;
   RecordWriter(const RecordWriter&) = delete;
@@ -81,7 +82,7 @@ class RecordReader {
   void Open(uint64_t segment);
   /// Returns the open segment's next record; nullopt at the end, or once a record is incomplete or damaged.
   std::optional<Record> Next();
-  /// True when the segment's header is incomplete or damaged, or the record at which Next() has stopped.
+  /// True when the segment's header, or the record at which Next() has stopped, is incomplete or damaged.
   bool torn() const { return torn_; }
   /// Returns the offset in the segment at which the next, or the damaged, record begins.
   int64_t offset() const { return offset_; }

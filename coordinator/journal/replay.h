@@ -19,8 +19,9 @@ struct ReplayResult {
 /// journal.
 ReplayResult Replay(const std::string& directory);
 
-/// Returns the story of one request: its arrival, and every decision about it with the reason. `id_or_name`: its id, or
-/// the "id" of its API answer. Throws Error when the journal does not contain the request.
+/// Returns the story of one request: its arrival, and every decision about it with the reason. `id_or_name`: the
+/// engine's number of the request, or the "id" of its API answer. Throws Error when the journal does not contain the
+/// request.
 std::string ExplainRequest(const std::string& directory, const std::string& id_or_name);
 
 }  // namespace quire

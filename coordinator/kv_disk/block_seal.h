@@ -20,8 +20,8 @@ class BlockSeal {
   static constexpr size_t kSecretBytes = 32;
   using Key = std::array<uint8_t, 32>;
 
-  /// `secret`: kSecretBytes bytes. `space`: a text of all that blocks of one kind have in common: the model, the type
-  /// of keys and values, the block size.
+  /// `secret`: kSecretBytes bytes. `space`: a text that says what the blocks of a space have in common: the model, the
+  /// type of keys and values, the block size.
   BlockSeal(std::string_view secret, std::string_view space);
 
   /// Returns the key for hash chains (PrefixCache).

@@ -37,7 +37,7 @@ class KvFileList {
   bool Holds(const std::string& name) const;
   /// Replaces the list by `entries`.
   void Replace(std::vector<KvFolder::Entry> entries);
-  /// Adds a file of the own folder, or replaces an earlier entry of its name.
+  /// Adds a file of the own folder, or replaces an earlier entry of its name. used_seconds: Unix time of the last use.
   void Add(const std::string& name, int64_t bytes, double used_seconds);
   void Forget(const std::string& name);
   /// Returns the Unix time of a file's last use; nothing when the list does not have the file.

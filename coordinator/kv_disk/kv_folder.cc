@@ -31,8 +31,8 @@ bool IsHex(const std::string& name, size_t digits) {
 }
 bool IsSpaceFolder(const std::string& name) { return IsHex(name, 16); }
 
-/// Writes a new file under a name that no other thread or process uses, syncs the file and returns the name. Leaves no
-/// file after an error.
+/// Writes a new file into `directory` (a descriptor) under a name that no other thread or process uses, syncs the file
+/// and returns the name. `path` is for messages. Leaves no file after an error.
 std::string WriteUnfinished(int directory, const std::string& path, std::span<const std::byte> content) {
   static std::atomic<uint64_t> count{0};
   const std::string name = fmt::format("{}.{}{}", ::getpid(), ++count, kUnfinished);
@@ -51,8 +51,8 @@ std::string WriteUnfinished(int directory, const std::string& path, std::span<co
   Fail("{}/{}: {}", path, name, why);
 }
 
-/// Reads a whole regular file; returns nothing when the file is missing. Throws Error when the file is larger than
-/// `most` bytes.
+/// Reads a whole regular file of `directory` (a descriptor); returns nothing when the file is missing. `path` is for
+/// messages; `info` gets the file's status. Throws Error when the file is larger than `most` bytes.
 std::optional<std::vector<std::byte>> ReadPlain(int directory, const std::string& name, const std::string& path,
                                                 size_t most, struct stat& info) {
   const Descriptor file(::openat(directory, name.c_str(), O_RDONLY | O_NONBLOCK | kEvery));

@@ -26,7 +26,7 @@ class KvFolder {
   const std::string& path() const { return path_; }
   const std::string& secret() const { return secret_; }
 
-  /// Makes the folder of a space if it is missing, with a file that describes the space.
+  /// Makes the folder of a space if it is missing, and writes its description if it has another one or none.
   void MakeSpace(const std::string& folder, const std::string& description);
   /// Makes the folder of a space, with its description, if the folder is missing. Keeps an existing description.
   void AddSpace(const std::string& folder, const std::string& description);
@@ -55,7 +55,8 @@ class KvFolder {
   };
   /// Returns the names of the folder's files that end with `end`.
   std::vector<std::string> NamesEndingWith(const std::string& folder, std::string_view end) const;
-  /// Returns the files of all blocks. Removes unfinished files whose server has ended.
+  /// Returns the files of all blocks. Removes unfinished files that are older than an hour, because the servers that
+  /// wrote them have ended.
   std::vector<Entry> List();
 
  private:

@@ -45,7 +45,7 @@ class KvStore {
 
   const PrefixCache::Key& chain_key() const { return seal_.chain_key(); }
 
-  /// True when a file of this block, or of the state after it, was seen or written. The file may have been removed.
+  /// True when a file of this hash and kind was seen or written, and no failure stops its use now (kRestSeconds).
   bool Holds(const BlockHash& hash, StoredKind kind = StoredKind::kBlock) const;
   /// Records that cached blocks, and the states after them, were used in memory, so that their files stay longer. Does
   /// nothing if the use of the first block was recorded within the last hour.

@@ -20,7 +20,7 @@ struct StoredName {
   PrefixOrigin origin{};  // the chain's origin, if known and `parent` is the root; for directories with other secrets
 };
 
-/// A block with its keys and values, or a state, in the layout of a group of one rank.
+/// A block with its keys and values, or a state, in the layout of a worker group that has only one rank.
 struct StoredBlock {
   StoredName name;
   std::vector<std::byte> data;

@@ -221,7 +221,7 @@ void Print(const Report& report) {
   if (report.cuts) PrintCuts(*report.cuts);
 }
 
-/// Plans the models of a list, which share this host.
+/// Plans the models of a list, which share this host. Returns the exit status: 0 if the list fits, otherwise 1.
 int PlanList(const Topology& topology, const PlanCommand& command) {
   if (command.rank_memory_gib > 0) FailSettings("--rank-memory is for one model; a list of models has models_memory");
   if (command.cuts.IsAsked()) FailSettings("--best and --link are for one model; plan each of the list by itself");

@@ -159,7 +159,8 @@ class Comparison {
     Fail("the ranks did not measure -tp {} -pp {}", parallel.tensor, parallel.pipeline);
   }
 
-  /// All ranks of a stage compute a step at once, and the stages one after the other.
+  /// Returns the seconds in which the stages compute a step of `rows` rows, one stage after the other. All ranks of a
+  /// stage compute at the same time.
   double ComputeSeconds(const Candidate& one, int rows) {
     const GroupCut cut = one.cut();
     if (peaks_) {

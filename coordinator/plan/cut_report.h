@@ -27,8 +27,8 @@ struct CutReport {
 
 /// Predicts the time of a step for each way to divide the model. Where a stage spans hosts, every host is assumed to be
 /// like this one. The time to compute comes from `peaks`, the rates of all ranks together, or is measured with the
-/// model on this host. If a link is stated and there are no nodes, it joins hosts of one worker each. rank_memory: as
-/// in PlanMemory. Throws Error with the remedy.
+/// model on this host. If `question` states a link and the topology has no nodes, every worker counts as being on a
+/// host of its own. rank_memory: the bytes that each rank may use, as in PlanMemory. Throws Error with the remedy.
 CutReport CompareCuts(const Topology& topology, const ModelFiles& model, const CutQuestion& question,
                       int64_t rank_memory, const std::optional<PeakRates>& peaks, NodeAnswers& nodes);
 

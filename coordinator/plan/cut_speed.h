@@ -21,8 +21,8 @@ struct CutWait {
   double turn = 0;  // seconds for the rows from the first stage to the last one, and for the drawn tokens back
 };
 
-/// Computes the waits from the link. host_of_rank: any number for each rank's host. row_bytes: bytes of one token's
-/// row. All-reduces and hand-overs within a host are taken as instant.
+/// Computes the waits of a step of `rows` rows from the link. host_of_rank: for each rank, a number that stands for its
+/// host. row_bytes: bytes of one token's row. All-reduces and hand-overs within a host are taken as instant.
 CutWait WaitOver(const HostLink& link, const GroupCut& cut, const std::vector<int>& host_of_rank, int64_t row_bytes,
                  int64_t rows);
 
@@ -40,8 +40,8 @@ struct CutSpeed {
   CutWait wait;
   double largest_stage = 1;  // the largest stage's part of the work of all stages
 
-  /// A stream's next step begins when its last one has gone through all stages, and when the largest stage has computed
-  /// the steps of the other streams.
+  /// Returns the seconds between two tokens of a stream. A stream's next step begins when its last one has gone through
+  /// all stages, and when the largest stage has computed the steps of the other streams.
   double seconds() const {
     const double stages = compute + static_cast<double>(sums) * wait.sum;
     return std::max(stages + wait.turn, stages * largest_stage * std::min(streams, pipeline));

@@ -57,11 +57,12 @@ SpeedRow StepSpeed(const ModelSpec& spec, const MemoryPlan& plan, const PeakRate
 /// Predicts the time from the start of a lone prompt of `tokens` tokens to its first token.
 SpeedRow PromptSpeed(const ModelSpec& spec, const MemoryPlan& plan, const PeakRates& peaks, int64_t tokens);
 
-/// Returns the rates of the fraction `part` of all ranks, because a step of a pipeline goes through the stages one
-/// after the other.
+/// Returns the rates of the fraction `part` of all ranks. In a pipeline only the ranks of one stage compute a step at a
+/// time, so a step has only their rates.
 PeakRates RatesOfPart(const PeakRates& all, double part);
 
-/// True when weights are integers. Products then use assignment.compute.activations, otherwise fp32.
+/// True when the weights are quantized, in the model's files or by `quantization`. Products with such weights use the
+/// type assignment.compute.activations, other products fp32.
 bool HasQuantizedWeights(const ModelFiles& model, Quantization quantization);
 
 }  // namespace quire

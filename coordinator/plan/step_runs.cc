@@ -14,7 +14,8 @@ namespace {
 
 constexpr double kLeastSeconds = 1;  // least time measured, because other programs use the cores, too
 
-/// Returns the topology of one stage on this host, with KV blocks for the longest run.
+/// Returns the topology of one stage of `ranks` workers on this host, with KV blocks for the longest run of `streams`
+/// sequences.
 Topology StageHere(const Topology& whole, const ModelSpec& spec, int ranks, int threads, int streams) {
   Topology one = whole;
   one.nodes.clear();

@@ -33,7 +33,7 @@ class AdapterGate {
   using OnLost = std::function<void(const std::string& problem)>;
 
   explicit AdapterGate(WorkerGroup& group) : group_(group) {}
-  /// Sets a function that is called for each adapter before the engine may use it.
+  /// Sets a function that is called for each loaded adapter before the engine may use the adapter.
   void set_on_came(std::function<void(const AdapterOrder&)> on_came) { on_came_ = std::move(on_came); }
 
   /// Orders all ranks to load the adapter. Calls `done` once, in a later round. Later calls `on_lost`, at most once, if
@@ -46,8 +46,8 @@ class AdapterGate {
   void OnReady(Rank rank, const AdapterReady& report);
   /// Called in every round of the engine's loop, before a plan is made.
   void Round(Engine& engine);
-  /// Called when the workers are given up: nobody waits for adapters any more. Later workers are sent all adapters
-  /// again.
+  /// Called when the workers are given up. Calls `done` of every waiting load without a problem; later workers are told
+  /// to load all adapters.
   void Open();
 
  private:

@@ -177,7 +177,8 @@ void EngineLoop::WaitFor(milliseconds time) {
   }
 }
 
-/// Restarts the workers until they run. Gives up when kBackOff is used up without a completed step.
+/// Restarts the workers until they run, and then returns true. Returns false when kBackOff is used up without a
+/// completed step, or when the loop stops.
 bool EngineLoop::Recover(GroupFailure& failure) {
   recovering_ = true;
   lost_at_ = std::chrono::steady_clock::now();
@@ -227,8 +228,9 @@ void EngineLoop::Abandon(const std::string& message) {
   engine_.FailAll(message);
 }
 
-/// Runs the tasks in the inbox while workers start, so that status queries and cancellations are not delayed. After a
-/// while sends requests to other replicas.
+/// Runs the tasks in the inbox while workers start or are given up, so that status queries and cancellations are not
+/// delayed. If a restart takes long, moves requests to other replicas. While the workers are given up, also ends the
+/// requests that stay.
 void EngineLoop::WhileWaiting() {
   if (!recovering_ && serving_) return;
   DrainInbox();

@@ -8,7 +8,7 @@ namespace quire {
 
 namespace {
 
-/// Returns nullopt for decisions that are no events.
+/// Returns the kind of event that a decision causes; nullopt if it causes none.
 std::optional<EventKind> KindOf(DecisionKind decision) {
   switch (decision) {
     case DecisionKind::kQueued:

@@ -26,7 +26,7 @@ inline const char* LossCauseName(LossCause cause) {
   return kNames[static_cast<int>(cause)];
 }
 
-/// The error that a worker group can no longer serve. The message names the rank.
+/// The error that a worker group can no longer serve. The message names the rank, if a particular rank failed.
 class GroupFailure : public std::runtime_error {
  public:
   GroupFailure(LossCause why, Rank who, std::string where, const std::string& message)

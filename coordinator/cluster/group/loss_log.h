@@ -31,7 +31,7 @@ class LossLog {
   };
 
   void Lost(EpochId epoch, const GroupFailure& failure);
-  /// Sets the stall time of the losses after which workers were not ready yet. Called when workers are ready again.
+  /// Sets the stall time of every loss that has none yet: the time since the loss. Called when workers are ready again.
   void Recovered();
   Snapshot snapshot() const;
 

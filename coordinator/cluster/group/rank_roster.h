@@ -39,7 +39,8 @@ class RankRoster {
   std::vector<RankInfo>& infos() { return infos_; }
   RankInfo& info(Rank rank) { return infos_[static_cast<size_t>(rank)]; }
   const RankInfo& info(Rank rank) const { return infos_[static_cast<size_t>(rank)]; }
-  /// Returns the rank's identity on the data socket; empty when it has not joined.
+  /// Returns the rank's identity on the data socket. If another program starts the workers, empty until the rank has
+  /// joined.
   const std::string& Peer(Rank rank) const { return peers_[static_cast<size_t>(rank)]; }
   /// Returns "rank 1 (pid 7 on host)", for messages.
   std::string Describe(Rank rank) const;
@@ -66,7 +67,7 @@ class RankRoster {
 
  private:
   void ForgetPeers();
-  /// Returns false, and counts the frame, when it came under another rank's key.
+  /// Returns false, and counts the frame, when the frame came under another rank's key.
   bool IsFrom(const ReceivedFrame& received, Rank rank);
   Rank Adopt(const ReceivedFrame& received);
 

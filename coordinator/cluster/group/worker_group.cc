@@ -11,7 +11,8 @@ namespace quire {
 
 namespace {
 
-// A heartbeat and an answer use different sockets, so one may overtake the other by some milliseconds.
+// The time for which an idle rank may owe an answer before a frame counts as lost. A heartbeat and an answer use
+// different sockets, so one may overtake the other by some milliseconds.
 constexpr auto kLostFrameAfter = std::chrono::milliseconds(900);
 // The longest wait in Pump when nothing happens. The wait bounds the time between two checks of the workers.
 constexpr auto kLongestWait = std::chrono::milliseconds(100);

@@ -53,13 +53,14 @@ class WorkerGroup {
   /// Forgets the present ranks; `size` ranks of the new epoch may join.
   void BeginEpoch(EpochId epoch, int size);
 
-  /// Waits until every rank has joined; then ranks() lists the ranks' hosts and devices.
+  /// Waits up to `patience` until every rank has joined; then ranks() lists the ranks' hosts and devices.
   void AwaitJoined(std::chrono::seconds patience);
   /// Tells every rank which part of the model to load, and waits until all have loaded it. Sets the message's ctrl
   /// port.
   void Load(AssignMessage assign);
-  /// Makes every rank reserve its KV blocks (null blocks included), and waits until all have done so. Returns the
-  /// seconds that the slowest rank takes to move one block to the host or back; 0 without host blocks.
+  /// Makes every rank reserve its KV blocks (null blocks included), and waits until all have done so. state_blocks:
+  /// blocks of one recurrent state. Returns the seconds that the slowest rank takes to move one block to the host or
+  /// back; 0 without host blocks.
   double Start(int num_blocks, int num_host_blocks, int state_blocks);
 
   /// Sends the plan to every rank. Ranks run plans in order. More plans may be sent before the answer comes.
@@ -79,7 +80,7 @@ class WorkerGroup {
     for (Rank rank = 0; rank < size(); ++rank) Send(rank, message);
   }
 
-  /// Waits until wake_fd is readable or the time has passed, and checks heartbeats meanwhile.
+  /// Waits until wake_fd is readable or the time (in milliseconds) has passed, and checks heartbeats meanwhile.
   void Idle(int wake_fd, int timeout_millis);
 
   /// Asks every rank to end, and does not wait until the ranks have ended.
@@ -91,10 +92,11 @@ class WorkerGroup {
   /// Passes a report that belongs to no step to the listener, and returns true. Returns false for other frames.
   bool HandleReport(Rank rank, const Frame& frame) const;
   void SendToAll(const Frame& frame, const char* what);
-  /// Waits once for heartbeats, data frames or the launcher's output. Calls `handle` for each data frame.
+  /// Waits once for heartbeats, data frames or input on wake_fd (-1: none), at most timeout_millis milliseconds. Calls
+  /// `handle` for each data frame. Then checks heartbeats and the launcher.
   void Pump(int wake_fd, int timeout_millis, const std::function<void(Rank, const Frame&)>& handle);
   /// Waits up to a second for the launcher's report of the loss, which says more than a closed connection. Throws the
-  /// report as GroupFailure.
+  /// report as GroupFailure; returns if no report comes.
   void HearLauncher();
   void HandleCtrl();
   void CheckLeases();
@@ -102,8 +104,8 @@ class WorkerGroup {
   /// Returns the longest time for which a rank's computing thread has waited for a core since the awaited step began.
   Clock::duration Starved() const;
   void OnAnswer(Rank rank, const Frame& frame);
-  /// Calls Pump until every rank has sent a message, which `handle` checks. Throws after `patience`; the error says
-  /// that the ranks did not do `what`.
+  /// Calls Pump until every rank has sent a message. `handle` checks each message. Throws GroupFailure after
+  /// `patience`; its text says that the first missing rank did not do `what`.
   void AwaitAll(const char* what, std::chrono::seconds patience,
                 const std::function<void(Rank, const Message&)>& handle);
   [[noreturn]] void OnFailure(Rank rank, const FailureMessage& failure) const;

@@ -21,7 +21,7 @@ constexpr std::chrono::seconds kStartLimit{60};
 constexpr std::chrono::seconds kCutLimit{30};  // time limit for each division of the ranks and each number of rows
 constexpr const char* kWord = "links ";        // rank 0's line with results begins with it (worker/bench/bench_links.h)
 
-/// Returns the rest of the line that begins with kWord; empty if there is no such line.
+/// Returns the JSON list in the line that begins with kWord; empty if there is no such line.
 std::string ResultIn(const std::string& output) {
   const size_t begin = output.starts_with(kWord) ? 0 : output.find(std::string("\n") + kWord);
   if (begin == std::string::npos) return "";

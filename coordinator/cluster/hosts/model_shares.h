@@ -42,8 +42,8 @@ std::vector<int64_t> ShareKv(int64_t room, const std::vector<ModelNeed>& needs);
 /// fit together.
 std::vector<int64_t> ShareKvInTurns(int64_t room, const std::vector<ModelNeed>& needs, bool& at_once);
 
-/// Returns the memory for the workers of all models of a list: the setting, or else a share of the memory that is free
-/// on this host.
+/// Returns the bytes for the workers of all models of a list: the setting, or else a share of the `free_bytes` that are
+/// free on this host.
 int64_t RoomOfModels(const Topology& topology, int64_t free_bytes);
 
 /// Converts a model's share of KV memory (`kv`: bytes of all its ranks) into a number of blocks and writes it into

@@ -39,8 +39,9 @@ class Deployment : private LauncherWatch {
   void Relaunch(const GroupFailure& loss);
 
   /// Replaces healthy workers by a new epoch, which may have another shape. The engine must have no outstanding step.
-  /// Requests continue as after a loss. The KV pool gets a new size, large enough for present requests if memory
-  /// allows. After an exception the shape is the old one and no workers run.
+  /// Requests continue as after a loss. A new shape gives the KV pool a new size, large enough for present requests if
+  /// memory allows. If the shape is impossible, throws and leaves the workers running. After any other exception the
+  /// shape is the old one and no workers run.
   void Reshape(const GroupShape& shape);
   GroupShape shape() const { return ShapeOf(topology_.parallel); }
   /// Throws Error when no group of this model can have the shape.
@@ -74,7 +75,7 @@ class Deployment : private LauncherWatch {
   double Reserve(const PoolSizes& pools);  // returns the seconds for moving one block to the host or back
   void StartNextEpoch(bool same_shape);
   /// Places the ranks of the next epoch on several nodes without the hosts `left_out`. If the other hosts cannot take
-  /// all ranks, chooses a smaller shape and returns false.
+  /// all ranks, chooses a smaller shape and returns false. If they can take none, uses the hosts `left_out` again.
   bool PlaceWithout(const std::set<std::string>& left_out);
   PoolSizes ChoosePoolSizes() const;
 

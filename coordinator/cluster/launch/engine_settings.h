@@ -7,6 +7,7 @@
 namespace quire {
 
 /// Returns the engine's options for this topology and these pool sizes, without the prefix cache's hash key.
+/// max_model_len: most tokens of a sequence. max_step_tokens: most tokens of a step.
 EngineOptions EngineOptionsOf(const Topology& topology, const ModelSpec& spec, const PoolSizes& pools,
                               int max_model_len, int max_step_tokens);
 

@@ -107,8 +107,8 @@ std::string GpuProblem(const Topology& topology, const std::vector<RankInfo>& ra
   return "";
 }
 
-/// Adds a warning if the files in `directory` may take more `bytes` than their file system has room for. The room is
-/// the free space plus the present size of the files.
+/// Adds a warning if the file system of `directory` has no room for `bytes`, the most bytes that the files in the
+/// directory may take. The room is the free space plus the present size of the files. `flag`: the setting to name.
 void AddDiskWarning(std::vector<std::string>& warnings, const std::string& directory, int64_t bytes, const char* flag) {
   if (directory.empty()) return;
   std::error_code error;

@@ -39,9 +39,9 @@ void AddOneHost(CommandLine& line, const std::string& session_dir) {
   line.Add({"--oversubscribe"});
 }
 
-/// Ports of mpirun and its daemons, for each address family; the ranks get the ports after them. mpirun listens on all
-/// of its ports, a daemon on the first free one. There are several, because the daemon of a cut-off node may still run
-/// when the next epoch starts.
+/// The number of ports of mpirun and its daemons, for each address family; the ranks get the ports after these. mpirun
+/// listens on all of its ports, a daemon on the first free one. Several ports are needed, because the daemon of a
+/// cut-off node may still run when the next epoch starts.
 constexpr int kDaemonPorts = 4;
 
 /// Returns the interface of this host that has the IPv4 address; empty if there is none.
@@ -61,7 +61,7 @@ std::string InterfaceWith(const std::string& address) {
 std::string PortRange(int first, int count) { return fmt::format("{}-{}", first, first + count - 1); }
 
 /// Adds mpirun's options for ranks on several hosts. MPI carries data between hosts, and this program's own shared
-/// memory carries it inside a host.
+/// memory carries data inside a host.
 void AddNetwork(CommandLine& line, const Topology& topology, const std::vector<NodeRanks>& placement) {
   line.Mca("plm", "rsh");
   line.Mca("plm_rsh_agent", topology.launch.agent);
@@ -91,8 +91,8 @@ void AddNetwork(CommandLine& line, const Topology& topology, const std::vector<N
   }
   if (interfaces.empty()) return;
   line.Mca("btl_tcp_if_include", fmt::format("{}", fmt::join(interfaces, ",")));
-  // mpirun runs on this host, which need not be a node. (Naming its address as a network, 10.0.0.1/32, makes the
-  // daemons of Open MPI 4.1.4 connect to themselves.)
+  // Adds the interface of this host, because mpirun runs here, and this host need not be a node. (Naming its address as
+  // a network, 10.0.0.1/32, makes the daemons of Open MPI 4.1.4 connect to themselves.)
   const std::string here = InterfaceWith(topology.transport.bind);
   const auto is_network = [](const std::string& interface) { return interface.find('/') != std::string::npos; };
   if (!here.empty() && std::ranges::none_of(interfaces, is_network) &&
@@ -115,8 +115,8 @@ std::string MpirunProgram() {
 /// and environments of processes.
 constexpr const char* kForwarded[] = {"QUIRE_ISA", "NCCL_DEBUG", "NCCL_IB_DISABLE", "NCCL_IB_HCA", "NCCL_P2P_DISABLE"};
 
-/// Adds the ranks of one node after those of the earlier nodes. One host list for all nodes would not work: Open MPI
-/// puts this host first in such a list, wherever this host stands in the topology.
+/// Adds `count` ranks on one node, after the ranks of the earlier nodes. One host list for all nodes would not work:
+/// Open MPI puts this host first in such a list, wherever this host stands in the topology.
 void AddNode(CommandLine& line, const Topology::Node& node, int count, const std::vector<std::string>& worker) {
   line.Add({"-np", std::to_string(count), "--host", fmt::format("{}:{}", node.host, count), "--wd", "/"});
   const bool named = !node.interface.empty() && node.interface.find('/') == std::string::npos;

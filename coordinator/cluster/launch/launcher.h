@@ -30,7 +30,7 @@ std::string WorkerBinary(const Topology& topology);
 /// Throws Error with the remedy when mpirun is missing or would refuse to run as this user.
 void CheckMpirunAllowed();
 
-/// Returns a program installed with this one: beside this executable, or in PATH.
+/// Returns a program installed with this one: beside this executable, or in PATH; nullopt when it is in neither.
 std::optional<std::string> FindProgram(const std::string& name);
 
 /// Returns the worker binary beside this executable or in PATH. Throws Error when there is none.

@@ -8,7 +8,7 @@ namespace quire {
 
 namespace {
 
-/// Returns the integer after `before` in the line.
+/// Returns the integer after `before` in the line; nullopt when there is none.
 std::optional<int> NumberAfter(const std::string& line, const std::string& before) {
   const size_t at = line.find(before);
   if (at == std::string::npos) return std::nullopt;
@@ -19,7 +19,7 @@ std::optional<int> NumberAfter(const std::string& line, const std::string& befor
   return std::from_chars(begin, end, value).ec == std::errc() ? std::optional(value) : std::nullopt;
 }
 
-/// Returns the word after `before`, without a trailing full stop.
+/// Returns the word after `before`, without a trailing full stop; "" when the line does not have `before`.
 std::string WordAfter(const std::string& line, const std::string& before) {
   const size_t at = line.find(before);
   if (at == std::string::npos) return "";

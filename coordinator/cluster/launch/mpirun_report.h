@@ -19,7 +19,7 @@ class MpirunReport {
   };
 
   void AddLine(const std::string& line);
-  /// Returns the first culprit that the output named.
+  /// Returns the first culprit that the output named; nullopt when it named none.
   std::optional<Culprit> culprit() const;
 
  private:

@@ -24,9 +24,9 @@ struct Placement {
   std::string problem;           // the reason why the ranks cannot be placed, and the remedy; empty: placed
 };
 
-/// Assigns ranks to nodes in the order of the topology. A node takes as many ranks as it has slots or devices; nodes
-/// without either share the remaining ranks evenly. Hosts in `excluded` get none. Nodes marked `spare` get ranks only
-/// when a host is excluded: the first spare replaces it, and more follow if needed.
+/// Assigns num_ranks ranks to nodes in the order of the topology. A node takes as many ranks as it has slots or
+/// devices; nodes without either share the remaining ranks evenly. Hosts in `excluded` get none. Nodes marked `spare`
+/// get ranks only when a host is excluded: the first spare replaces it, and more follow if needed.
 Placement PlaceRanks(const Topology& topology, int num_ranks, const std::set<std::string>& excluded);
 
 /// Returns the nodes of one replica. If each replica has n ranks, replica r gets the node slots and devices of the

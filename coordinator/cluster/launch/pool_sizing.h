@@ -13,8 +13,9 @@ namespace quire {
 /// context. Throws Error when the topology asks for more than the model's positions reach.
 int ChooseModelLen(const Topology& topology, const ModelSpec& spec);
 
-/// Returns the most tokens of a sequence once the pool's size is known: model_len, or fewer if the pool cannot hold
-/// that many. Sliding windows free a sequence's beginning, so then the pool sets no bound.
+/// Returns the most tokens of a sequence once the pool's size is known: model_len, or fewer if the pool, with room for
+/// pool_tokens tokens, cannot hold that many. Sliding windows free a sequence's beginning, so then the pool sets no
+/// bound.
 int FittingModelLen(int model_len, const ModelSpec& spec, int64_t pool_tokens);
 
 /// Returns the most tokens of a step: the topology's setting, or a default for the backend and max_running.
@@ -31,8 +32,8 @@ struct PoolDemand {
 int StateBlocks(const std::vector<RankInfo>& ranks);
 
 /// Returns the number of KV blocks, and of host blocks for swapping, that fit into the ranks' memory under the
-/// topology's settings. The ranks must have loaded. Throws Error when there is no room for two blocks, or when sizes in
-/// the topology exceed a host's limit (host_fit.h).
+/// topology's settings. The ranks must have loaded. Throws Error when there is no room for two blocks, or for one block
+/// beside the blocks of a sequence's state, or when sizes in the topology exceed a host's limit (host_fit.h).
 PoolSizes ChoosePools(const Topology& topology, BackendKind backend, const std::vector<RankInfo>& ranks,
                       const PoolDemand& demand);
 

@@ -7,8 +7,8 @@
 
 namespace quire {
 
-/// The first argument with which this program only enters a private network and executes the command after
-/// it.
+/// If this is the program's first argument, the program only enters a private network and executes the command that
+/// follows the argument.
 inline constexpr const char* kInPrivateNetwork = "in-private-network";
 
 /// Enters a new network namespace with only a loopback interface and executes the command, whose ports are then

@@ -21,8 +21,8 @@ std::map<std::string, int> RanksOfHosts(const std::vector<RankInfo>& ranks);
 /// counts the given ranks, once per replica if all workers are on this host.
 std::map<std::string, int> RanksOfAllReplicas(const Topology& topology, const std::vector<RankInfo>& ranks);
 
-/// The time after mpirun's end in which ranks of a lost daemon still send heartbeats. Ranks notice that end within a
-/// second.
+/// The time to wait after mpirun's end before the host of a lost daemon is looked for. The ranks of that host still
+/// send heartbeats then; they notice mpirun's end within a second.
 inline constexpr auto kLastBeats = std::chrono::milliseconds(700);
 
 /// Returns the host whose mpirun daemon was lost. mpirun does not name that host, but ends the ranks of all other hosts
@@ -30,7 +30,8 @@ inline constexpr auto kLastBeats = std::chrono::milliseconds(700);
 /// exactly one such host.
 std::string HostThatOutlives(const std::vector<RankInfo>& ranks, std::chrono::steady_clock::time_point mpirun_ended);
 
-/// Returns the failure of a group whose mpirun has ended, with the most likely cause.
+/// Returns the failure of a group whose mpirun ended at `when`, with the most likely cause. how_it_ended: text for the
+/// message.
 GroupFailure LossOfMpirun(const std::optional<MpirunReport::Culprit>& culprit, const std::string& how_it_ended,
                           const std::vector<RankInfo>& ranks, std::chrono::steady_clock::time_point when);
 

@@ -34,7 +34,7 @@ std::vector<int32_t> StagesOf(const ModelFiles& model, int pipeline, const std::
 
 BackendKind ChooseBackend(const Topology& topology, const std::vector<RankInfo>& ranks) {
   if (topology.compute.backend == BackendKind::kCpu) return BackendKind::kCpu;
-  // Each rank of a host takes one device of it, unless the topology lists devices.
+  // Unless the topology lists devices, each rank takes a device of its host for itself.
   std::map<std::string, int> ranks_of_host = RanksOfAllReplicas(topology, ranks);
   const bool listed = std::ranges::any_of(topology.nodes, [](const auto& node) { return !node.devices.empty(); });
   std::string problem;

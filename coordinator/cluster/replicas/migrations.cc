@@ -138,8 +138,8 @@ void Migrations::Deliver(const Lock&, std::unique_ptr<Request> request, int to, 
                    .requests = {id}});
 }
 
-/// Ends a request in transit with an error, because the target's workers cannot compile its grammar or have no memory
-/// for it.
+/// Ends a request in transit to replica `to` with an error, because the workers there cannot compile its grammar or
+/// have no memory for it.
 void Migrations::Refuse(RequestId id, int to, uint64_t ticket, const std::string& reason) {
   const Lock lock(mutex_);
   const auto it = in_transit_.find(id);

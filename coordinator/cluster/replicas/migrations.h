@@ -71,7 +71,7 @@ class Migrations {
   void Follow(uint64_t ticket, int to, Engine& engine);
   void GoBare(RequestId id, int to, Engine& engine);
   void PostBare(const BlockTransfer& transfer);
-  /// Posts the request to the engine of `to`, which holds the request's blocks under the ticket if it is not 0.
+  /// Posts the request to the engine of `to`. If the ticket is not 0, that engine holds the request's blocks under it.
   void Deliver(const Lock& lock, std::unique_ptr<Request> request, int to, uint64_t ticket);
   void Arrive(RequestId id, int to, uint64_t ticket, Engine& engine);
   void Refuse(RequestId id, int to, uint64_t ticket, const std::string& reason);

@@ -47,7 +47,7 @@ std::optional<int> ChooseDecoder(std::span<const ReplicaView> views, int from, c
 /// Chooses the replica to which replica `from`, which is short of blocks, should send a request. `from` must have
 /// waiting requests, or have preempted some since it was last asked (`preempted`). Candidates have the same role, are
 /// not recovering, have no waiting requests, and would still have a quarter of their blocks free with the request.
-/// Takes the candidate with the most free blocks.
+/// Takes the candidate with the most free blocks; returns nullopt when there is none.
 std::optional<int> ChooseRelief(std::span<const ReplicaView> views, int from, bool preempted,
                                 const RequestShape& shape);
 

@@ -29,7 +29,8 @@ class Replicas : private ReplicaListener {
   void Begin(std::function<void(const std::string&)> on_end);
   /// Waits until every cached block is in the store, at most for `most_seconds`.
   void FinishSaving(double most_seconds);
-  /// Gives memory of blocks back to the system (replica_rest.h). Returns the bytes that stay; nullopt when unknown.
+  /// Gives memory of blocks back to the system (replica_rest.h), in at most most_seconds. Returns the bytes that stay;
+  /// nullopt when unknown.
   std::optional<int64_t> FreeMemory(double most_seconds);
   /// Ends the engines' threads and drops their requests.
   void StopLoops();

@@ -47,8 +47,8 @@ void GroupBlocks::Begin(EpochId epoch) {
   if (port_ == nullptr || by_network_ == local) OpenPort(!local);
 }
 
-/// Opens the port where this process waits for blocks. If ranks are on other hosts, the port takes the highest free TCP
-/// port of the range, because MPI takes the lowest.
+/// Opens the port where this process waits for blocks. If ranks are on other hosts (by_network), the port takes the
+/// highest free TCP port of the range, because MPI takes the lowest.
 void GroupBlocks::OpenPort(bool by_network) {
   by_network_ = by_network;
   port_.reset();

@@ -27,8 +27,7 @@ class GroupBlocks {
 
   /// Prepares for a new epoch, whose ranks may differ. Throws Error when this process cannot reach the ranks.
   void Begin(EpochId epoch);
-  /// Returns the bytes of a whole block, or of a whole state; 0: the ranks' parts of blocks, or of states, form no
-  /// whole.
+  /// Returns the bytes of a whole block, or of a whole state; 0 if the ranks' parts of it do not add up to a whole.
   int64_t bytes_of(StoredKind kind) const { return PartsOf(kind).bytes; }
   int num_ranks() const { return group_.size(); }
 

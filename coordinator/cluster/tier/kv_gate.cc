@@ -199,7 +199,8 @@ void KvGate::Advance(Engine& engine, double now) {
   if (fetch.ranks_ended == group_.num_ranks()) End(engine, now);
 }
 
-/// True when lookups find the blocks that arrived. After a flush, other blocks of the same names may prevent that.
+/// True when lookups find all blocks that arrived. If the cache was flushed meanwhile, a running sequence may have
+/// cached other blocks under the same hashes, and lookups then fail.
 bool KvGate::CanGoOn(const Fetch& fetch, const Engine& engine) const {
   const PrefixSharing& prefixes = engine.blocks().prefixes();
   const auto& [salt, adapter, tokens] = fetch.prompt;

@@ -20,7 +20,8 @@ class KvTier {
   KvTier(const KvTier&) = delete;
   KvTier& operator=(const KvTier&) = delete;
 
-  /// Takes a call, and calls `enter` once stored blocks of its prompts are back (KvGate::Pass).
+  /// Takes a call, and calls `enter` once stored blocks of its prompts are back (KvGate::Pass). `now`: seconds on the
+  /// engine's clock.
   void Pass(const std::string& client, Arrival arrival, std::function<void(Arrival)> enter, double now);
   /// Called in every round of the engine's loop.
   void Round(double now);

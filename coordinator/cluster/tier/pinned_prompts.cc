@@ -17,7 +17,8 @@ constexpr double kUseSeconds = 1800;  // pause between notes of uses; the store 
 
 }  // namespace
 
-/// Pins the prompt, and ends the earlier pin of its name. Keeps the earlier pin if that fails.
+/// Pins the prompt, ends the earlier pin of its name, and returns the engine's id of the new pin. If that fails, keeps
+/// the earlier pin and returns nothing.
 std::optional<uint64_t> PinnedPrompts::PinNow(const StoredPin& pin, double seconds, double now) {
   const auto before = ids_.extract(pin.name);
   // All pins together have a limit, so the earlier pin ends first. Its blocks stay cached until a step needs them.

@@ -22,8 +22,9 @@ class PinnedPrompts {
   PinnedPrompts(KvStore& store, Engine& engine, int replica, int num_replicas)
       : store_(store), engine_(engine), replica_(replica), num_replicas_(num_replicas) {}
 
-  /// Pins the cached leading blocks of the prompt for `seconds` under its name, and keeps the name. An earlier pin of
-  /// the name ends. Returns the engine's id; returns nothing when no block is cached or too much is pinned.
+  /// Pins the cached leading blocks of the prompt for `seconds` from `now` on (engine's clock) under its name, and
+  /// keeps the name. An earlier pin of the name ends. Returns the engine's id; returns nothing when no block is cached
+  /// or too much is pinned.
   std::optional<uint64_t> Pin(StoredPin pin, double seconds, double now);
   /// Ends the pin and forgets its name. False when no pin has the id.
   bool Unpin(uint64_t id);

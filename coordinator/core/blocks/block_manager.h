@@ -37,7 +37,7 @@ class BlockManager {
   /// table. Both need free blocks. Grow keeps the old state as a checkpoint if `reserved` more blocks are free.
   void Grow(Sequence& sequence, int num_tokens, StepPlan& plan, int reserved = 0);
   void Extend(Sequence& sequence, int num_tokens, StepPlan& plan);
-  /// Appends up to `count` next blocks that are cached or have host copies. Returns how many. The plan must be sent.
+  /// Appends up to `count` next blocks, cached or copied from the host. Returns how many. The plan must be sent.
   int BringFromHost(Sequence& sequence, int count, StepPlan& plan);
   /// Counts `count` more tokens as computed and makes full blocks findable. All tokens so far must be known.
   void Computed(Sequence& sequence, int count);
@@ -47,7 +47,7 @@ class BlockManager {
   void LeaveWindow(Sequence& sequence);
   /// Gives back the blocks after the first num_tokens tokens.
   void Trim(Sequence& sequence, int num_tokens);
-  /// Holds and returns the leading full blocks, at most max_blocks; none for models with states or sliding windows.
+  /// Holds under the ticket and returns up to max_blocks leading full blocks; none with states or sliding windows.
   std::vector<BlockId> ShareFull(uint64_t ticket, const Sequence& sequence, int max_blocks);
   /// Reserves blocks for copies of another engine's full blocks. False if too few are free, or copies cannot be cached.
   bool ReserveForFull(uint64_t ticket, int num_blocks);

@@ -54,7 +54,8 @@ class DraftPace {
     if (right == 0) return Rest();
     failures_ = 0;
   }
-  /// Shortens the pause in guessing by the tokens that the sequence gained.
+  /// Shortens the pause in guessing by `tokens` tokens that the sequence gained, and adds a little credit for each of
+  /// them.
   void Gained(int tokens) {
     rest_ = std::max(0, rest_ - tokens);
     credit_ = std::min(kMostCredit, credit_ + kCreditOfToken * tokens);
@@ -70,6 +71,7 @@ class DraftPace {
   void Rest() { rest_ = 2 << std::min(failures_++, 4); }
   double Chance() const { return right_ / tried_; }
   /// Returns the number of drafts with which a step is expected to gain the most tokens for its time; 0: no drafts.
+  /// `cost`: time of one draft, as a fraction of a step's time for one sequence.
   int BestLength(int most, double cost) const {
     int best = 0;
     double gained = 1, reach = 1, highest = 1;  // tokens; probability that draft i is right; most tokens per cost

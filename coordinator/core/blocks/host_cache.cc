@@ -103,7 +103,8 @@ void HostCache::HoldForPlan(BlockId host) {
 }
 
 void HostCache::Bring(std::span<const BlockId> hosts) {
-  // A block is reused before the blocks that continue its content, so they are released in the opposite order.
+  // EndPlan releases the blocks in this order, the last one first, so that a block is reused after the blocks that
+  // continue its content.
   std::ranges::for_each(hosts.rbegin(), hosts.rend(), [this](BlockId host) { HoldForPlan(host); });
   num_found_ += std::ssize(hosts);
   num_brought_ += hosts.size();
@@ -123,7 +124,8 @@ int HostCache::CopyTo(std::span<const BlockId> blocks, std::span<const BlockId> 
   return static_cast<int>(blocks.size());
 }
 
-/// Lets the plan copy the block to the host. Returns the copy, which is held for the plan.
+/// Lets the plan copy the block to the host. Returns the copy, which is held for the plan; nothing if another copy has
+/// the same hash.
 std::optional<BlockId> HostCache::NewCopy(BlockId block, const BlockHash& hash, std::span<const TokenId> tokens,
                                           StepPlan& plan) {
   const BlockId copy = host_.Allocate();

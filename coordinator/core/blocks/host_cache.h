@@ -31,14 +31,14 @@ class HostCache : public CacheListener {
   void OnReleased(BlockId block);
   /// Called before a cached device block is reused, while the prefix cache still has it.
   void OnReused(BlockId block);
-  /// Called before a plan is made. Blocks reused between plans may be overwritten before it runs.
+  /// Called before a plan is made. Forgets blocks reused earlier: they may be overwritten before the plan runs.
   void BeginPlan() { leaving_.clear(); }
   /// Forgets what is in a host block, which is about to be reused.
   void Forget(BlockId host);
   void OnFindable(const Sequence& /*sequence*/, int /*index*/) override {}
   void OnCleared() override;
 
-  /// Copies up to `most` device blocks with this plan, unless it moves blocks of swapped requests.
+  /// Copies up to `most` device blocks with this plan. Copies none if the plan moves blocks of swapped requests.
   void CopyAhead(int most, StepPlan& plan);
 
   /// Returns the copy of a block with this hash and these tokens, if there is one.
@@ -48,7 +48,7 @@ class HostCache : public CacheListener {
   /// Returns the host blocks of the state after the block with this copy; empty: there is none.
   std::span<const BlockId> StateAfter(BlockId copy) const { return states_.Find(copy); }
   /// Returns how many of the sequence's next blocks, up to max_tokens, are cached on the device or have host copies.
-  /// The last of these has a copy, in models with states also of its state. Never includes the last known token.
+  /// Ends at a block with a copy, in models with states also of its state. Never includes the last known token.
   int Count(Sequence& sequence, int max_tokens) const;
   /// Holds the host blocks of a prompt, which the plan being made reads, until EndPlan.
   void Bring(std::span<const BlockId> hosts);

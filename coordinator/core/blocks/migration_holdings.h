@@ -29,7 +29,8 @@ class MigrationHoldings {
   bool Reserve(uint64_t ticket, int num_blocks);
   /// Adds num_blocks free blocks to the end of the ticket's holding. The ticket must be known, and enough blocks free.
   void ReserveMore(uint64_t ticket, int num_blocks);
-  /// Makes a holding of blocks that are held or cached already, so that they are not reused while they are read.
+  /// Makes a holding, under the ticket, of blocks that are held or cached, so that they are not reused while they are
+  /// read.
   void Share(uint64_t ticket, std::vector<BlockId> blocks);
   /// For the host pool only: turns the blocks of swapped-out sequences, states included, into a holding that owns them
   /// alone. Returns the blocks, each once, in the order of first mention; the result is valid until the next change.

@@ -17,7 +17,8 @@ struct BlockHash {
   bool operator==(const BlockHash&) const = default;
 };
 
-/// Identifies a block's tokens together with all tokens before them. Blocks of equal content have equal ids.
+/// Identifies a block's tokens together with all tokens before them. Blocks with equal ids have equal content. Content
+/// that has left the cache gets another id when it is cached again.
 using ContentId = uint64_t;
 
 /// Finds the block that already holds given tokens after a given prefix. The cache compares tokens and preceding
@@ -27,7 +28,8 @@ class PrefixCache {
  public:
   using Key = std::array<uint8_t, 16>;
 
-  /// A secret `key` makes the hashes unpredictable. Tests of collisions set hash_bits below 128.
+  /// num_blocks includes the null block. A secret `key` makes the hashes unpredictable. Tests of collisions set
+  /// hash_bits below 128.
   PrefixCache(int num_blocks, int block_size, const Key& key, int hash_bits = 128);
 
   /// Returns the start of all hash chains with this salt and this adapter (0: none). Requests whose salts or adapters
@@ -44,7 +46,7 @@ class PrefixCache {
   };
   std::optional<Hit> Find(const BlockHash& hash, ContentId parent, std::span<const TokenId> tokens) const;
 
-  /// Returns the block found under the hash, if the block holds exactly this content.
+  /// Returns the block found under the hash; nothing unless the block holds exactly this content.
   std::optional<BlockId> BlockOf(const BlockHash& hash, ContentId content) const;
 
   /// Makes the full block findable by its hash, unless another block holds the same content or has the same hash.

@@ -21,7 +21,7 @@ class PrefixSharing {
   /// Connect the pool's OnEvict to Forget.
   PrefixSharing(const BlockManagerOptions& options, BlockPool& pool);
 
-  /// Changes the number of blocks. No block may be cached.
+  /// Changes the number of blocks, and of blocks of one state. No block may be cached.
   void Resize(int num_blocks, int state_blocks);
   bool enabled() const { return enabled_; }
   /// Switches caching on or off. Switching it off forgets all cached content. Full blocks that running sequences

@@ -69,7 +69,7 @@ struct Sequence {
   int length() const { return num_tokens() + num_pending; }
   int num_generated() const { return num_tokens() - num_prompt_tokens; }
   int num_held_blocks() const { return static_cast<int>(blocks.size()) - first_block; }
-  /// True while a pass in slices has begun and its last slice is not planned.
+  /// True while slices of the prompt (LongPasses) are planned, but not its last slice.
   bool in_pass() const { return num_passed > 0 && num_planned() == 0; }
 };
 
@@ -78,8 +78,9 @@ struct GrowTarget {
   Sequence* sequence;
   int num_tokens;
   int from_host = 0;  // number of the sequence's next blocks that are copied back from the host, not computed
-  /// The slice of the sequence's pass that the step computes; its slot is not set. The slice takes slice_cost tokens
-  /// from the step's budget. An empty slice: the step computes tokens, not a slice.
+  /// The part of the prompt's computation that the step computes, if the prompt is computed in slices (LongPasses); its
+  /// slot is not set. The slice takes slice_cost tokens from the step's budget. An empty slice: the step computes whole
+  /// tokens.
   Slice slice = {};
   int slice_cost = 0;
 };

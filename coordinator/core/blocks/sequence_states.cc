@@ -148,7 +148,7 @@ void SequenceStates::Computed(Sequence& sequence) {
 
 void SequenceStates::KeepLast(Sequence& sequence) {
   const int computed = sequence.num_computed;
-  // An answer may end inside of right drafts. Its state has then gone beyond its end.
+  // An answer may end before the last right draft token. The state then includes tokens after the answer's end.
   const bool is_whole = computed > 0 && computed % block_size_ == 0 && computed <= sequence.num_tokens();
   if (sequence.state.empty() || !is_whole || sequence.num_in_flight > 0 || IsKept(sequence)) return;
   Keep(sequence, computed, sequence.state);

@@ -41,6 +41,7 @@ class SequenceStates {
   int MostToGrow(const Sequence& sequence) const;
   /// Makes the state writable for the next step, and adds the change to the plan if the workers know the sequence.
   /// Requires BlocksToGrow free blocks. A state is kept only if its blocks and `reserved` further blocks are free.
+  /// Otherwise an unshared state is written in place, and its checkpoint, if any, is forgotten.
   void Grow(Sequence& sequence, int reserved, StepPlan& plan);
   /// Gives the sequence a state of its own, whose content arrives later. Needs the blocks of a state if the sequence has
   /// no state, or shares it. Requires that the plan does not copy the sequence's present state (IsCopiedBy).

@@ -47,7 +47,8 @@ std::optional<std::string> Engine::ReasonToRefuse(const Request& request) const 
   const int n = static_cast<int>(request.sequences.size());
   if (prompt < 1) return "the prompt is empty";
   if (request.PoolsAllRows() && n > 1) return "a prompt is pooled for one choice";
-  // The model has no position for the token drawn after a whole prompt, because only the pooled prompt counts.
+  // Models that read whole prompts answer with pooled values. The token that is drawn after such a prompt has no
+  // meaning, so it needs no position.
   const int answer = max_tokens - (options_.scheduler.whole_prompts() ? 1 : 0);
   if (int64_t{prompt} + answer > options_.max_model_len) {
     return fmt::format("the prompt has {} tokens and {} more are asked for; this model serves {} in all", prompt,

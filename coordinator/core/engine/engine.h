@@ -57,8 +57,8 @@ class Engine {
  public:
   explicit Engine(const EngineOptions& options);
 
-  /// Executes a command. Every input is a command, except FailAll and DropAll, which end serving. Each of the methods
-  /// below builds one command and returns its result.
+  /// Executes a command. Every input is a command, except FailAll and DropAll, which end all requests. Each of the
+  /// methods below builds one command and returns its result.
   void Apply(const Command& command) {
     std::visit([this](const auto& each) { Do(each); }, command);
   }
@@ -88,9 +88,9 @@ class Engine {
   bool Fits(const std::vector<Draft>& guesses) const;
 
   /// Takes the result of the oldest outstanding plan: appends and delivers the drawn tokens and ends complete
-  /// sequences. A request with a broken result ends with an error. Tokens of sequences that ended after the plan was
-  /// made are dropped. `scores` influence no decision and may be omitted when no sink needs them. The next step
-  /// verifies the draft model's `guesses`.
+  /// sequences. A request whose result has no valid token or score, such as NaN, ends with an error. Tokens of
+  /// sequences that ended after the plan was made are dropped. `scores` influence no decision and may be omitted when
+  /// no sink needs them. The next step verifies the draft model's `guesses`.
   void CommitStep(const std::vector<SampledToken>& tokens, StepTimes times = {},
                   const std::vector<PromptScores>& scores = {}, const std::vector<Draft>& guesses = {}) {
     Do(command::Commit{tokens, times, scores, guesses});
@@ -99,31 +99,32 @@ class Engine {
   /// Ends requests that waited or ran too long. `now` is on the clock of Request::arrival_seconds.
   void ExpireOverdue(double now) { Do(command::Expire{now}); }
 
-  /// Ends every request with an error because no workers will come back.
+  /// Ends every request with an error, because the workers have been given up.
   void FailAll(const std::string& message);
 
   /// Discards every request and every outstanding step without telling the sinks.
   void DropAll();
 
-  /// Starts again with a new worker group: the KV cache is empty, results of outstanding steps never come, and step
-  /// numbers start from the beginning. Requests continue after their delivered tokens. Two kinds of requests end with
-  /// an error instead: requests that were the only one computed when groups were lost max_lost_epochs times, and
-  /// requests that the new pool cannot hold.
+  /// Starts again with a new worker group, whose pipeline has num_stages stages: the KV cache is empty, results of
+  /// outstanding steps never come, and step numbers start from the beginning. Requests continue after their delivered
+  /// tokens. Two kinds of requests end with an error instead: requests that were the only one computed when groups were
+  /// lost max_lost_epochs times, and requests that the new pool cannot hold.
   void StartEpoch(EpochId epoch, const PoolSizes& pools, int num_stages) {
     Do(command::StartEpoch{epoch, pools, num_stages});
   }
   void StartEpoch(EpochId epoch, const PoolSizes& pools) { StartEpoch(epoch, pools, options_.scheduler.num_stages); }
   void StartEpoch(EpochId epoch) { StartEpoch(epoch, blocks_.sizes()); }
 
-  /// Returns the smallest number of blocks, the null block included, with which every present request can finish, if
-  /// one state takes `state_blocks` blocks.
+  /// Returns the smallest number of blocks, the null block included, with which each present request could finish
+  /// alone, if one state takes `state_blocks` blocks.
   int BlocksNeeded(int state_blocks) const;
 
   /// Sets the seconds that workers measured for moving one block between device and host.
   void SetSwapSpeed(double seconds_per_block) { Do(command::SetSwapSpeed{seconds_per_block}); }
 
-  /// Commands of an operator for the prefix cache. FlushCache forgets all content. PinPrefix keeps a prompt's cached
-  /// blocks until a time and returns the pin's id, or nothing when it could not pin them.
+  /// Commands of an operator for the prefix cache. FlushCache forgets all cached content and all earlier answers, and
+  /// ends all pins. PinPrefix keeps a prompt's cached blocks until expires_seconds (on the clock of ExpireOverdue) and
+  /// returns the pin's id; nothing when it could not pin them.
   void FlushCache() { Do(command::FlushCache{}); }
   std::optional<uint64_t> PinPrefix(const std::string& salt, const std::vector<TokenId>& tokens,
                                     double expires_seconds) {
@@ -160,7 +161,8 @@ class Engine {
   void ReleaseTicket(uint64_t ticket) { Do(command::ReleaseTicket{ticket}); }
   /// Takes over a request that left another engine. `blocks` are the ids that Share or Depart returned there; the
   /// ticket's first blocks have their contents. Without blocks the request is computed again. Returns the reason when
-  /// the request can never run here; the caller then keeps the request. An abandoned request is dropped.
+  /// the request can never run here, and otherwise nothing; with a reason, the caller keeps the request. A request
+  /// whose client has left (RequestSink::Abandoned) is dropped.
   std::optional<std::string> Adopt(std::unique_ptr<Request>& request, uint64_t ticket,
                                    std::span<const BlockId> blocks) {
     return Do(command::Adopt{request, ticket, blocks});

@@ -18,8 +18,8 @@ void Engine::SetAsideWithoutAdapter() {
   }
 }
 
-/// True when every request is set aside: because the ranks lack its adapter, or because it is a background request
-/// beside such a request.
+/// True when every request is set aside: each of them waits for its adapter, or is a background request and waits for
+/// requests of another kind.
 bool Engine::AllSetAside() const {
   return std::ranges::all_of(requests_, [](const auto& entry) { return entry.second->set_aside; });
 }

@@ -94,7 +94,8 @@ void Engine::Remember(const Request& request, const Sequence& sequence) {
   answers_.Add(request, std::span<const TokenId>(sequence.tokens).subspan(prompt));
 }
 
-/// Delivers the num_generated-th generated token of a choice. Returns the finish reason if the token ends the choice.
+/// Delivers the num_generated-th generated token of a choice. Returns the finish reason if the token ends the choice,
+/// and otherwise nothing.
 std::optional<FinishReason> Engine::Deliver(Request& request, int choice, int num_generated,
                                             const SampledToken& drawn) {
   const bool begins = choice == 0 && num_generated == 1;

@@ -14,7 +14,8 @@ class BlockDemand {
  public:
   BlockDemand(const SchedulerLimits& limits, BlockManager& blocks) : limits_(limits), blocks_(blocks) {}
 
-  /// Returns the number of blocks that a request of n choices needs at its full length.
+  /// Returns the number of blocks that a request of n choices needs at its full length: the prompt, and max_tokens
+  /// generated tokens for each choice.
   int64_t AtLongest(int num_prompt_tokens, int max_tokens, int n) const;
   /// Returns the number of free blocks that a waiting request needs in order to run with all its known tokens.
   int ToRun(Request& request) const;

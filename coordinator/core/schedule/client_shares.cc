@@ -55,9 +55,9 @@ bool ClientShares::IsAtLimit(const ClientAccount& account, StepDraft& draft) con
          (limits.max_blocks > 0 && account.use.longest_blocks + longest > limits.max_blocks);
 }
 
-/// True when the client must wait because another client's request is held for lack of sequences or blocks. Only a
-/// client without running requests may overtake a held request, and only within its share. Therefore such a client
-/// never waits for a large request of another client to fit.
+/// True when the client must wait because another client's request is held for lack of sequences or blocks
+/// (`others_held`). Only a client without running requests may overtake a held request, and only within its share.
+/// Therefore such a client never waits for a large request of another client to fit.
 bool ClientShares::IsHeldUp(const ClientAccount& account, bool others_held, StepDraft& draft) const {
   return others_held && (Has(account, Resource::kSlots, draft) > 0 || !IsWithinShare(account.head(), draft));
 }
@@ -67,8 +67,9 @@ bool ClientShares::ExceedsShareAlone(Request& head) const {
   return exceeds(Resource::kSlots) || exceeds(Resource::kBlocks);
 }
 
-/// Skips clients whose requests were preempted for another client in this plan: no sequences or blocks are kept for
-/// them. What is kept for a client never exceeds its present share.
+/// Sums the sequences and blocks that are reserved for other clients and that these clients do not use. Skips clients
+/// whose requests were preempted for another client in this plan. What is kept for a client never exceeds its present
+/// share.
 KeptRoom ClientShares::CountReserves(const ClientAccount& taker, StepDraft& draft) const {
   KeptRoom reserved;
   for (const auto& [name, account] : queue_.clients()) {

@@ -51,8 +51,8 @@ class ClientShares {
   /// True when the client must wait because another client's request is held for lack of sequences or blocks
   /// (`others_held`).
   bool IsHeldUp(const ClientAccount& account, bool others_held, StepDraft& draft) const;
-  /// Returns the sequences and blocks that a client with running requests must leave in this step to other clients
-  /// (Reserve).
+  /// Returns the sequences and blocks that the client `taker`, which has running requests, must leave to other clients
+  /// in this step (Reserve).
   KeptRoom CountReserves(const ClientAccount& taker, StepDraft& draft) const;
   /// Sets draft.order to the running requests, in the order in which they get tokens and blocks.
   void OrderForService(StepDraft& draft) const;

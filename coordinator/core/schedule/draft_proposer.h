@@ -42,9 +42,9 @@ class DraftProposer {
                               std::vector<TokenId>& guess) = 0;
 };
 
-/// Searches for an earlier place whose preceding tokens equal the sequence's last tokens, the longest match first, and
-/// guesses that the tokens after that place follow again. Among equally long matches, a place in the client's
-/// prediction comes first, then a place in the sequence itself, then a place in earlier answers.
+/// Searches the client's prediction, the sequence itself and earlier answers for a place whose preceding tokens equal
+/// the sequence's last tokens, and guesses that the tokens after that place follow again. The longest match is taken;
+/// among equally long matches, one in the prediction, then one in the sequence.
 class RepeatProposer final : public DraftProposer {
  public:
   /// `answers`: earlier answers from which drafts may come; null: none. `answers` must outlive the proposer.

@@ -29,7 +29,8 @@ double Drafting::WaitCost() const {
   return kOneStage + limits_.num_stages - 1;
 }
 
-/// True when the sequence does not rest, and can afford a draft if drafts must pay.
+/// True when the sequence does not rest, and can afford a draft if drafts must pay. num_sequences: sequences of the
+/// step, on which the cost of a draft depends.
 bool Drafting::IsReady(const Request& request, const Sequence& sequence, size_t num_sequences) const {
   const DraftPace& pace = sequence.drafts;
   return pace.IsReady() && (!MustPay(request) || pace.Affordable(RowCost(num_sequences), WaitCost()) > 0);
@@ -78,8 +79,8 @@ void Drafting::AddDrafts(StepDraft& draft) {
   }
 }
 
-/// No step is planned until the drafts are verified, so the drafts' blocks are free again before other sequences need
-/// blocks.
+/// Gives the member its drafts if enough blocks are free. No block is left over for other sequences: no step is planned
+/// until the drafts are verified, and the blocks of wrong drafts are free again then.
 void Drafting::AddDrafts(StepMember& member, StepDraft& draft) {
   Sequence& sequence = *member.sequence;
   int most = std::min({drafts_.num_tokens, TokensLeft(member), draft.budget});
@@ -96,7 +97,8 @@ void Drafting::AddDrafts(StepMember& member, StepDraft& draft) {
   draft.budget -= count;
 }
 
-/// Sets the member's drafts, at most `longest`. Returns false when there are none.
+/// Sets the member's drafts, at most `longest`. row_cost: cost of one drafted token (DraftCost::row). Returns false
+/// when there are no drafts.
 bool Drafting::Guess(StepMember& member, int longest, double row_cost) {
   Sequence& sequence = *member.sequence;
   if (AsksModel(*member.request)) {
@@ -119,8 +121,9 @@ bool Drafting::Guess(StepMember& member, int longest, double row_cost) {
   return !member.drafts.empty();
 }
 
-/// Orders a guess of the tokens after this step from the draft model, where it is likely to save time. The model can
-/// guess about tokens in blocks only, so it is of no use where blocks have left the window.
+/// Orders a guess of the tokens after this step from the draft model, where it is likely to save time. The draft model
+/// can use only tokens whose blocks the sequence still holds, so no guess is ordered once blocks have left the sliding
+/// window.
 void Drafting::OrderGuess(StepMember& member, double row_cost) {
   Sequence& sequence = *member.sequence;
   const int known = sequence.length() + 1 + static_cast<int>(member.drafts.size());  // if all drafts are right

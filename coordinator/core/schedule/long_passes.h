@@ -42,8 +42,9 @@ class LongPasses {
   int64_t KeptRows() const;
 
  private:
-  /// True when the request's pass may begin. Beside others, a pass begins only where the workers may keep its rows, and
-  /// where passes leave half of the sequence slots and a quarter of the blocks to prompts that one step computes.
+  /// True when the request's pass may begin. False while another request of the client has a pass. Beside passes of
+  /// other clients, a pass begins only if the workers may keep its rows, too, and if the passes leave half of the
+  /// sequence slots and a quarter of the blocks to prompts that one step computes.
   bool MayBegin(const Request& request) const;
   static int LeastTokens(const StepDraft& draft);
   double CostOfToken(int prompt_tokens) const;

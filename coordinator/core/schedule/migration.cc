@@ -73,7 +73,7 @@ void Migration::TakeUp(Request& request) {
 }
 
 /// Resets the members of a request that comes from another engine or was set aside, so that this engine can queue the
-/// request.
+/// request. has_blocks: the request's computed blocks are on the host; otherwise its computed tokens are forgotten.
 void Migration::Restart(Request& request, bool has_blocks) {
   for (Sequence& sequence : request.sequences) {
     if (!has_blocks) {

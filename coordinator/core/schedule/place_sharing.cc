@@ -5,7 +5,8 @@
 namespace quire {
 
 /// Admits waiting requests, client by client. For a swapped-out request, only makes sure that the request fits;
-/// Admission swaps the request in after the running requests have got their work.
+/// Admission swaps the request in after the running requests have got their work. Returns false when a request must be
+/// preempted, but steps are outstanding.
 bool PlaceSharing::SharePlaces(StepDraft& draft) {
   if (queue_.empty()) return true;
   Crowd crowd = room_.CountCrowd();

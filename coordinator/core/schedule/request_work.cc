@@ -53,9 +53,9 @@ std::span<GrowTarget> RequestWork::FindWork(Request& request, Allowance allowanc
   return work;
 }
 
-/// Lets the first live sequence (the leader) compute the prompt except its last token. Then all sequences share the
-/// leader's blocks, and each computes its remaining token. Returns false until the leader is done; until then
-/// draft.work has only the leader's next chunk.
+/// Lets the first live sequence (the leader) compute the prompt except its last token, as far as the budget allows.
+/// Then all sequences share the leader's blocks, and each computes its remaining token. Returns false until the leader
+/// is done; until then draft.work has only the leader's next chunk.
 bool RequestWork::ShareLeadersPrefix(Request& request, int budget, StepDraft& draft) {
   auto live = request.sequences.begin();
   while (live->finished) ++live;
@@ -85,7 +85,8 @@ int RequestWork::TokensFor(const Request& request, const Sequence& sequence, int
   return most <= 0 || !blocks_.has_states() ? most : blocks_.states().CutAt(sequence, start, start + most) - start;
 }
 
-/// Lets a sequence that the workers do not know yet take over cached blocks, up to the first row that must be scored.
+/// Lets a sequence that the workers do not know yet take over cached blocks, up to max_tokens tokens and up to the
+/// first row that must be scored.
 void RequestWork::Attach(Request& request, Sequence& sequence, int max_tokens) {
   if (sequence.slot) return;
   const int gained = blocks_.prefixes().Attach(sequence, std::min(max_tokens, request.NumCacheable()));
@@ -93,9 +94,9 @@ void RequestWork::Attach(Request& request, Sequence& sequence, int max_tokens) {
   StepWriter::NoteCached(request, gained);
 }
 
-/// Returns how many of the next blocks of a sequence, which the workers do not know yet, should come from the host: all
-/// that have copies there, or none if computing them is quicker. Returns 0 for beams: all beams draw together, so each
-/// step must know beforehand how far every beam is computed.
+/// Returns how many of the next blocks of a sequence, up to max_tokens tokens, should come from the host if the workers
+/// do not know the sequence yet: all that have copies there, or none if computing them is quicker. Returns 0 for beams:
+/// all beams draw together, so each step must know beforehand how far every beam is computed.
 int RequestWork::BlocksFromHost(const Request& request, Sequence& sequence, int max_tokens) {
   if (sequence.slot || request.beams != nullptr) return 0;
   const int most = std::min(request.NumCacheable(), max_tokens);

@@ -34,8 +34,8 @@ class RoomEstimate {
   void CountIn(const Request& request, Crowd& crowd) const;
   void CountOut(const Request& request, Crowd& crowd) const;
   Room RoomFor(Request& request, const Crowd& crowd, StepDraft& draft) const;
-  /// True when other clients go first, because this client's next request would exceed its share. Then also sets the
-  /// account's stands_back, and left_room if the request exceeds a share by itself.
+  /// True when other clients go first, because this client's next request would exceed the client's share. Then also
+  /// sets the account's stands_back, and left_room if the request exceeds a share by itself.
   bool StandsBack(ClientAccount& client, const Crowd& crowd, StepDraft& draft) const;
   /// False when the request must not run beside the running requests. A suspect, whose computation may be killing the
   /// workers, runs alone so that no other request is lost with it.

@@ -51,7 +51,7 @@ class Scheduler {
   /// Queues a request. The caller keeps the request alive until it is finished or removed. Requires CanEverRun.
   void Add(Request& request);
 
-  /// True when the pool could hold the request at its full length if nothing else ran.
+  /// True when slots and pool could hold the request at its full length, with n choices, if nothing else ran.
   bool CanEverRun(int num_prompt_tokens, int max_tokens, int n) const;
   /// Returns the number of blocks that a request of n choices needs at its full length.
   int64_t BlocksAtLongest(int num_prompt_tokens, int max_tokens, int n) const {
@@ -111,12 +111,12 @@ class Scheduler {
   /// Returns the number of distinct blocks of the request, on the device or on the host.
   int BlocksOf(const Request& request) const { return BlockDemand::Held(request); }
 
-  /// Requeues every running request, empties the cache and forgets all outstanding steps. Called when new workers
-  /// replace the group.
+  /// Requeues every running request, empties the cache, ends all pins and tickets, and forgets all outstanding steps.
+  /// Called when the workers are lost or replaced.
   void Reset();
 
-  /// Reports the duration of the oldest outstanding step, without the time that the draft model took after it. Call
-  /// this before Commit.
+  /// Reports the duration of the oldest outstanding step, without the time that the draft model took after it.
+  /// swap_seconds: part of `seconds` in which blocks moved between device and host. Call this before Commit.
   void ObserveStep(double seconds, double swap_seconds);
   /// Reports that the draft model took `seconds` after the oldest outstanding step to guess `tokens` tokens. Call this
   /// after ObserveStep and before Commit.

@@ -38,7 +38,8 @@ struct StepDraft {
   /// Entry i: number of sequences of order[0 .. i) that decode in this step, if there are blocks for them.
   std::vector<int> decodes_before;
 
-  /// Begins a step. `num_planned` steps were planned before. The step's members go into `made`. The plan must be empty.
+  /// Begins a step after `num_planned` planned steps. The step's members go into `made`. The plan must be empty.
+  /// is_ahead: earlier steps are outstanding. company: several clients are active, or were a moment ago.
   void Begin(int64_t num_planned, OutstandingStep& made, bool is_ahead, bool company) {
     step = &made;
     step->Clear();

@@ -37,8 +37,8 @@ void WaitingQueue::Join(Request& request) {
       others = true;
       least = std::min(least, other.served);
     }
-    // While no client is active, a returning client starts level with the client that was served most. Otherwise it
-    // would be far behind and could take all turns.
+    // While no client is active, a returning client starts level with the client that was served most. Otherwise the
+    // returning client would count as served far less than clients that return later, and could take all turns.
     account.served = std::max(account.served, others ? least : most);
   }
   if (account.active++ == 0) ++num_active_;
