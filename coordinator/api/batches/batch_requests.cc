@@ -93,8 +93,9 @@ asio::awaitable<HttpResponse> BatchRunner::Ask(ActivePtr batch, std::string body
   co_return responder.Take();
 }
 
-/// True when the request must be tried again: always after a refusal for lack of capacity, at most a few times after a
-/// loss of workers.
+/// True when the request must be tried again: after each refusal for lack of capacity (429, 503), and after at most
+/// kMostFailures other errors of the server (5xx). An answer with x-should-retry "false" is final. Before another try,
+/// the batch rests for the seconds in Retry-After.
 bool BatchRunner::PutOff(Active& batch, const LinePlace& place, const HttpResponse& answer) {
   if (answer.status != 429 && answer.status < 500) return false;
   if (HeaderOf(answer, "x-should-retry") == "false") return false;

@@ -49,7 +49,8 @@ void CheckScores(const PoolingOptions& options) {
   if (!options.no_scores.empty()) throw ApiError(400, "this server scores no pairs: " + options.no_scores);
 }
 
-/// Throws ApiError for a single query that, repeated with each document, exceeds kMostQueryBytes.
+/// Throws ApiError for a single query that, repeated with each document, exceeds kMostQueryBytes. `more`: the bytes of
+/// other text that is repeated with the query. `documents`: the number of documents.
 void CheckRepeated(const std::vector<std::string>& queries, size_t more, size_t documents, const char* query_field) {
   const size_t repeated = queries.size() == 1 ? (queries[0].size() + more) * documents : 0;
   if (repeated <= kMostQueryBytes) return;

@@ -85,7 +85,7 @@ class HarmonyParser : public StepParser {
     return Fail();
   }
 
-  /// Reads a head up to its message. A head without a message is dropped, because models then start a new one.
+  /// Reads a head up to its message. A head without a message is dropped, because models then start a new head.
   bool Head() {
     size_t end = rest().find(kMessage);
     for (const std::string_view other : {kEnd, kCall, kReturn, kStart}) end = std::min(end, rest().find(other, 1));

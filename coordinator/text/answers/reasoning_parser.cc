@@ -200,7 +200,7 @@ class ReasoningParser : public AnswerParser {
       if (may_open && !at_end_ && text.size() < mark.size() && mark.starts_with(text)) return false;
       const bool opens = may_open && text.starts_with(mark);
       if (opens) waiting_.erase(0, blanks + mark.size());
-      // The prompt may already have opened the words.
+      // Without a mark here, the prompt may have opened the words, so the closing mark is searched.
       if (opens || has_response()) response_.emplace(marks_.response_end, opens);
     }
     state_ = State::kAnswer;

@@ -17,7 +17,8 @@ class ExpressionParser {
   /// Parses one expression, or several separated by commas as a tuple.
   ExpressionPtr ParseTuple();
   ExpressionPtr ParseExpression();
-  /// Parses an expression without an "if" after it, such as the list of a for loop.
+  /// Parses an expression up to an "if" that follows, which stays unread. In {% for x in list if test %} that "if"
+  /// belongs to the loop, not to the list.
   ExpressionPtr ParseOr();
   /// Parses the filters after a block's name, which apply to the rendered block: name(arguments) | name ...
   ExpressionPtr ParseBlockFilters();

@@ -18,8 +18,8 @@ namespace {
 // GGUF's token types equal SentencePiece's.
 using Type = SentencePieceModel::Type;
 
-/// Pre-tokenizers, with the names that llama.cpp's converter uses, and the patterns of the families' tokenizer.json
-/// files.
+/// A pre-tokenizer of GGUF files: the names that llama.cpp's converter gives it, and the patterns in the tokenizer.json
+/// files of the models that use it.
 struct NamedCuts {
   std::vector<std::string_view> names;
   std::vector<std::string> patterns;
