@@ -166,7 +166,7 @@ void BatchStore::Prune() {
   Count();
 }
 
-/// Writes the record of a file or a batch.
+/// Writes `text`, the record of the file or batch `id`, to the disk, and counts its bytes as the client's.
 void BatchStore::Save(const std::string& client, const std::string& id, const std::string& text) {
   const std::string name = id + std::string(kRecordEnd);
   const int64_t before = directory_.BytesOf(name);

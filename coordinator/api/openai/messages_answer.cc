@@ -113,6 +113,7 @@ void RestateForMessages(const RequestRecord& request, HttpResponse& response) {
 }
 
 /// Returns {"stop_reason", "stop_sequence", "stop_details"}. stop_details would describe refusals and is always null.
+/// `called`: the answer has tool calls.
 OrderedJson MessagesForm::StopOf(std::optional<FinishReason> reason, const std::string& stop_sequence,
                                  bool called) const {
   OrderedJson stop = {

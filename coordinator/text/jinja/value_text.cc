@@ -23,7 +23,8 @@ std::string FloatText(double d) {
   return text;
 }
 
-/// Returns the escape of a character in JSON or in Python's repr; empty when the character stands for itself.
+/// Returns the escape of a character in JSON or in Python's repr; empty when the character stands for itself. `quote`:
+/// the quotation mark around the text. `ascii`: also escapes characters beyond ASCII (JSON only).
 std::string EscapeOf(char32_t c, bool json, char quote, bool ascii) {
   switch (c) {
     case '\\':

@@ -109,7 +109,7 @@ std::string ReplaceMatches(std::string_view text, const Splitter& pattern, std::
 
 /// Applies the charsmap to each grapheme. If a grapheme of fewer than 6 bytes begins with an entry, the entry's
 /// replacement stands for the whole grapheme, and the grapheme's remaining bytes are lost. In other graphemes each
-/// character is replaced by itself.
+/// character is looked up and replaced separately.
 std::string ByGraphemes(std::string_view text, const Charsmap& charsmap, size_t max_bytes) {
   constexpr size_t kShort = 6;
   GrowingText out(max_bytes);
