@@ -98,7 +98,8 @@ void ServedModel::Retire() {
 }
 
 bool ServedModel::EndWhenFree(std::function<void()> ended) {
-  // New holders come only from Hold(), which is called on this thread and returns null by now.
+  // From now on the use count cannot grow: new holders come only from Hold(), which is called on this thread and
+  // returns null by now.
   if (workers_.use_count() > 1) return false;
   if (ender_.joinable()) ender_.join();
   ender_ = std::thread([workers = std::move(workers_), ended = std::move(ended)]() mutable {

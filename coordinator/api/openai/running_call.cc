@@ -137,7 +137,7 @@ RunningCall::RunningCall(const CallContext& context, const GenerateCall& call,
 }
 
 /// Submits the requests to the replicas of the loaded model. `prompt`: the first request's prompt, by which a replica
-/// is chosen. `tokens`: the prompt tokens of all requests together.
+/// is chosen. `tokens`: the tokens of all requests together.
 void RunningCall::Submit(const std::vector<TokenId>& prompt, int64_t tokens, Arrival arrival) {
   const int adapter = call_.adapter != nullptr ? call_.adapter->number : 0;
   use_->replicas().Submit(fmt::format("{}:{}", adapter, SaltOf(call_)), prompt, tokens, call_.client,
@@ -183,7 +183,8 @@ void RunningCall::OnWithdrawn(Requests requests) {
   }
   const bool whole = withdrawn_.size() == sinks_.size();
   Arrival arrival = ComeBack(ids_, std::exchange(withdrawn_, {}), events_);
-  // If some requests are still on their way, the others go back to their engines, and the keeper orders a pause again.
+  // If some requests are still on their way to an engine, the others go back to their engines, and the keeper orders a
+  // pause again.
   if (!whole) return Submit(prompt, tokens, std::move(arrival));
   use_.reset();
   Ask(std::move(prompt), tokens, std::move(arrival), context_.model.topology().limits.request_seconds);

@@ -54,8 +54,8 @@ class ByteTrie::Builder {
 
   bool IsFree(size_t node) const { return node >= nodes_.size() || (node != kRoot && nodes_[node].parent == kNone); }
 
-  /// Returns a base at which the entries of all bytes are free. Examines a limited number of entries per node, starting
-  /// after the dense part of the array. If no examined base fits, returns a base at the array's end.
+  /// Returns a base such that the entry base + byte is free for each of `bytes`. Examines a limited number of entries
+  /// per node, starting after the dense part of the array. If no examined base fits, returns a base at the array's end.
   uint32_t FreeBase(const std::vector<unsigned char>& bytes) {
     constexpr size_t kMostLooks = 256;
     while (first_free_ < nodes_.size() && !IsFree(first_free_)) ++first_free_;
