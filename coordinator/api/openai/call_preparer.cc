@@ -17,7 +17,7 @@ namespace quire {
 
 namespace {
 
-/// Returns the bound on the texts that this conversation may expand to.
+/// Returns a counter that bounds the texts made while this conversation is adapted and rendered.
 TextGrowth GrowthOf(const Conversation& conversation, const std::stop_token& stop) {
   return {"messages",
           TextBytes(conversation.messages) + TextBytes(conversation.tools) + TextBytes(conversation.documents), stop};

@@ -58,7 +58,7 @@ bool HasCalls(const OrderedJson& message) {
   return calls != message.end() && calls->is_array() && !calls->empty();
 }
 
-/// Appends the message's words to its thoughts, for templates that show only one of them beside calls.
+/// Appends the message's content to its thoughts, for templates that show only one of them beside calls.
 void JoinWordsWithThoughts(OrderedJson& message, const Makes& makes) {
   const std::string* words = TextAt(message, "content");
   const std::string* thoughts = TextAt(message, "thinking");
