@@ -49,7 +49,7 @@ class Gate {
   explicit Gate(Options options);
 
   /// Decides whether the request may be served. Returns the refusal; nullopt when the request is admitted. Sets the
-  /// request's `client` (its name) and `share` (the key or network that pays for its work).
+  /// request's `client` (the client's name) and `share` (the key or network that pays for the request's work).
   std::optional<HttpResponse> Refuse(HttpRequest& request);
   /// Returns the client's name for this key: the key's name where keys are needed, otherwise a digest; empty when the
   /// key is unknown.

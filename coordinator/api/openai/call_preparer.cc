@@ -155,7 +155,8 @@ void CallPreparer::CheckSize(std::string_view text, const char* field) const {
                            field);
 }
 
-/// Applies the request's context edits. Returns the list of edits made; null when the request asks for none.
+/// Applies the request's context edits. Returns the list of edits made; null when the request asks for none, or when
+/// the model has no chat template.
 OrderedJson CallPreparer::EditContext(GenerateCall& call, const std::stop_token& stop) const {
   if (!call.context_edits.asked || chat_ == nullptr) return nullptr;
   const auto count = [&](const OrderedJson& messages) {
