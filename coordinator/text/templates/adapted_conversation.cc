@@ -85,7 +85,7 @@ OrderedJson WithWordsApart(const OrderedJson& messages, const TemplateTraits& tr
   return out;
 }
 
-/// Splits an answer with several calls into several answers with one call each, followed by its result.
+/// Splits an answer with several calls into answers with one call each, each followed by the call's result.
 OrderedJson WithOneCallEach(const OrderedJson& messages, const TemplateTraits& traits) {
   OrderedJson out = OrderedJson::array();
   for (size_t i = 0; i < messages.size(); ++i) {
