@@ -115,7 +115,8 @@ bool Gate::IsAllowedHost(const std::string& host) const {
 std::optional<HttpResponse> Gate::RefuseForeign(const HttpRequest& request) const {
   const std::string host = request.Header("host"), origin = request.Header("origin");
   const bool named = !options_.hosts.empty();
-  // Only HTTP/1.0 requests may lack a Host, and browsers never send HTTP/1.0 requests.
+  // Only HTTP/1.0 requests may lack a Host, and browsers never send HTTP/1.0 requests. So a request without a Host
+  // comes from no web page.
   if (!host.empty() && (named || !(has_keys() || options_.any_host)) && !IsAllowedHost(host)) {
     return ErrorResponse(403, named ? "this name is not answered here (--allowed-hosts)"
                                     : "without keys only requests to localhost are answered");

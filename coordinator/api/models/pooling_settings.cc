@@ -130,7 +130,7 @@ void ReadPrompts(const ModelTree& tree, PoolingOptions& options) {
   }
 }
 
-/// Returns the bytes of all vectors of one step, if each of `rows` has `length` numbers.
+/// Returns the bytes of `rows` vectors of `length` numbers each.
 int64_t StepBytes(int64_t rows, int64_t length) { return rows * length * static_cast<int64_t>(sizeof(float)); }
 
 /// Sets the options for answers with a vector or a weight for every token of a text.

@@ -15,7 +15,7 @@ constexpr size_t kMostQueryBytes = 4 << 20;   // bytes of a query, times its rep
 constexpr size_t kMostBeforeBytes = 4 << 20;  // bytes of a text before inputs, times their number
 constexpr const char* kInstruction = "Given a web search query, retrieve relevant passages that answer the query";
 
-/// Reads the fields that all requests of this file share into a call. The call samples one token per prompt, which is
+/// Makes a call from the fields that all requests of this file share. The call samples one token per prompt, which is
 /// dropped.
 GenerateCall PoolingCall(const RequestBody& body, const RequestLimits& limits, FieldsOf kind) {
   const JsonFields fields(body.fields());

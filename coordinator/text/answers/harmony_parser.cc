@@ -106,7 +106,8 @@ class HarmonyParser : public StepParser {
     return true;
   }
 
-  /// Begins a call if the head's message calls a function. A call of an unknown function becomes words.
+  /// Begins a call if the head's message calls a function. A call of an unknown function becomes words. Returns false
+  /// when the message is no call.
   bool BeginsCall(const std::string& head) {
     std::string to = tools() == nullptr ? "" : RecipientOf(head);
     const bool says_function = to.starts_with(kFunctions);

@@ -148,7 +148,8 @@ class Printer {
     out_ += Plain(line);
   }
 
-  /// Prints a quoted text with the escapes of JSON or Python's repr. Marks follow their characters.
+  /// Prints a quoted text with the escapes of JSON or Python's repr. Escapes keep the marks of their characters
+  /// (MarkedText::marks).
   void WriteQuoted(const MarkedText& in) {
     const std::string_view bytes = in.text;
     const bool python_doubles = bytes.find('\'') != bytes.npos && bytes.find('"') == bytes.npos;

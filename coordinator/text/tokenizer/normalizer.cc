@@ -18,7 +18,8 @@ namespace quire {
 
 namespace {
 
-// The largest growth that is allowed. One character ("ﷺ") becomes eleven times as long, a space three times.
+// The largest factor by which normalisation may lengthen a text. One character ("ﷺ") becomes eleven times as long, a
+// space three times.
 constexpr size_t kMaxGrowth = 16;
 constexpr size_t kMaxContentBytes = 1024;  // length of an inserted text, and of a text to be replaced
 constexpr size_t kMaxNormalizers = 32;
