@@ -14,7 +14,7 @@
 
 namespace quire {
 
-/// The most bytes of a body that uploads a file: the file's bytes, and the form around them.
+/// The most bytes of a body that uploads a file: the file's bytes, and 64 KiB for the form around them.
 inline constexpr size_t kUploadBodyBytes = StoreLimits().file_bytes + (64 << 10);
 
 /// All endpoints of /v1/files and /v1/batches, and the runner of batches. Used by the I/O thread only.
