@@ -169,7 +169,8 @@ class Preflight {
     Ok("placement", "", fmt::format("{} ranks: {}", topology_.parallel.num_ranks(), fmt::join(places, ", ")));
   }
 
-  /// Checks one node. An empty node.host means this host, where ranks need no network.
+  /// Checks one node, on which num_ranks ranks would run. An empty node.host means this host, where ranks need no
+  /// network.
   void CheckNode(const Topology::Node& node, int num_ranks) {
     if (topology_.launch.method == LaunchMethod::kExternal) return;
     const int all = topology_.parallel.num_ranks();

@@ -14,9 +14,9 @@ struct PreflightOptions {
 };
 
 /// Checks everything that a start needs: mpirun, the addresses, the connection to each node, version, interface, ports,
-/// shared memory, memory, keys and model, whether the model fits into memory, file descriptors, and sums across all
-/// nodes. Reports each line as soon as it is known, and leaves no process running. Skips checks that cannot succeed
-/// after an earlier failure.
+/// shared memory, memory, keys and model, whether the model fits into memory, file descriptors, and a trial sum
+/// (all-reduce) over all ranks. Reports each line as soon as it is known, and leaves no process running. Skips checks
+/// that cannot succeed after an earlier failure.
 void RunPreflight(const Topology& topology, const PreflightOptions& options,
                   const std::function<void(const CheckLine&)>& report);
 

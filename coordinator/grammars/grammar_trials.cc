@@ -32,7 +32,8 @@ std::chrono::nanoseconds ProcessTime(pid_t pid) {
   return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
 }
 
-/// Executes the compiler in the child process after fork. No memory may be allocated there.
+/// Executes the compiler in the child process after fork, with `socket` as its standard input. Allocates no memory,
+/// because another thread may have held the allocator's lock at the fork.
 [[noreturn]] void BecomeCompiler(char* const* argv, int socket) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::setpgid(0, 0);  // signals from a terminal to the server must not reach it

@@ -63,7 +63,8 @@ class PatientFile : public spdlog::sinks::base_sink<std::mutex> {
   }
   void flush_() override {}
 
-  /// Pauses before another try to write. Returns false when no more tries are made; the line is then lost.
+  /// Pauses before another try to write. `error`: the errno of the failed try. Returns false when no more tries are
+  /// made; the line is then lost.
   bool Wait(int error) {
     if (!waits_ && !file_.empty()) spdlog::error("the log {}: {}; its lines wait", Name(), std::strerror(error));
     waits_ = true;

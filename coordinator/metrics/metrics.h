@@ -25,8 +25,8 @@ class Metrics {
   CallMetrics& calls(size_t model);
   HttpMetrics& http();
 
-  /// Take new numbers: of a replica, of moves between a model's replicas, or of a model. The page shows the latest
-  /// numbers.
+  /// Take new numbers: of a replica, of moves between a model's replicas, of a model's blocks in --kv-disk, or of a
+  /// model. The page shows the latest numbers.
   void Update(size_t model, int replica, const ReplicaSnapshot& snapshot);
   void Update(size_t model, const MigrationCounts& migrations);
   void Update(size_t model, const KvStoreCounts& disk);

@@ -25,7 +25,8 @@ Reach ReachOf(const std::string& address);
 /// | kv_events | yes | with allow_unauthenticated: true | with allow_unauthenticated: true |
 void CheckExposure(const Topology& topology, const std::string& where);
 
-/// True when the topology names keys. This process then holds their plain text.
+/// True when the topology names files of keys. This process then holds secrets in memory: private keys, or the keys
+/// that clients send.
 bool HasSecrets(const Topology& topology);
 
 /// Returns one line for each protection that the topology switches off.

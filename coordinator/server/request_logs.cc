@@ -16,8 +16,8 @@ namespace quire {
 
 namespace {
 
-/// True for requests that passed the port's checks. Spans of other requests would let strangers displace clients' spans
-/// and flood the collector.
+/// True for POST requests to the data port that passed its checks. Spans of other requests would let strangers displace
+/// clients' spans and flood the collector.
 bool IsWorthASpan(const RequestRecord& record, std::string_view port) {
   constexpr int kTurnedAway[] = {401, 403, 404, 405, 408, 413, 429, 431};
   return port == "data" && record.method == "POST" &&

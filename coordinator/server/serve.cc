@@ -251,7 +251,7 @@ class Server {
   }
 
   /// Reports to the keeper that a model has lost its workers for good. If the keeper does not exist yet, it gets the
-  /// report when it does.
+  /// report once it exists.
   void OnModelLost(size_t model, const std::string& reason) {
     if (keeper_ != nullptr) return keeper_->OnLost(model, reason);
     early_losses_.emplace_back(model, reason);

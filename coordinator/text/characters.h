@@ -35,7 +35,7 @@ size_t FirstGrapheme(std::string_view text);
 
 /// Returns the byte position where the character before `at` (> 0) begins.
 size_t PreviousCharacter(std::string_view text, size_t at);
-/// Returns the character at `at`, within the text.
+/// Returns the character that begins at byte `at` of the text; `at` must be less than the text's size.
 char32_t CharacterAt(std::string_view text, size_t at);
 
 }  // namespace quire

@@ -53,7 +53,8 @@ Pairs PairsOf(const std::string& text, const char* variable) {
   return pairs;
 }
 
-/// Refuses a header that contains line ends, and a header that the request itself sets.
+/// Turns the headers' names into lower case. Throws Error for a name with characters that no name may have, for a
+/// header that the request itself sets, and for a value with control characters.
 void CheckHeaders(Pairs& headers, const char* variable) {
   for (auto& [name, value] : headers) {
     boost::algorithm::to_lower(name);

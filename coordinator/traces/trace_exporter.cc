@@ -83,7 +83,8 @@ int64_t TraceExporter::num_lost() const {
   return lost_;
 }
 
-/// Sends spans. Returns the reason why the collector did not accept them; empty when it did.
+/// Sends spans, and waits at most `patience` for the answer. Returns the reason why the collector did not accept them;
+/// empty when it did.
 std::string TraceExporter::Send(std::vector<Json> spans, std::chrono::seconds patience) const {
   Json body = {
       {"resourceSpans",

@@ -12,7 +12,8 @@ namespace quire {
 /// files from other sites, and headers make browsers enforce this.
 enum class WebPage { kDashboard, kChat };
 
-/// The route of all pages' files, except the page itself, which is at "/" (the chat page also at "/chat").
+/// The route of all pages' files except the pages themselves: each page is at "/" of its port, and the chat page also
+/// at "/chat".
 inline constexpr const char* kWebFiles = "/web/*";
 
 /// Returns all paths of a page's files.

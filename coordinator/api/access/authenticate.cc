@@ -115,7 +115,8 @@ bool Gate::IsAllowedHost(const std::string& host) const {
 std::optional<HttpResponse> Gate::RefuseForeign(const HttpRequest& request) const {
   const std::string host = request.Header("host"), origin = request.Header("origin");
   const bool named = !options_.hosts.empty();
-  // Only HTTP/1.0 requests may lack a Host, and browsers never send HTTP/1.0 requests.
+  // Only HTTP/1.0 requests may lack a Host, and browsers never send HTTP/1.0 requests. So a request without a Host
+  // comes from no web page.
   if (!host.empty() && (named || !(has_keys() || options_.any_host)) && !IsAllowedHost(host)) {
     return ErrorResponse(403, named ? "this name is not answered here (--allowed-hosts)"
                                     : "without keys only requests to localhost are answered");
@@ -138,8 +139,7 @@ std::optional<HttpResponse> Gate::AnswerBrowser(HttpRequest& request) const {
   if (!asks_first) return std::nullopt;
   HttpResponse answer{.status = 204};
   answer.headers.emplace_back("Access-Control-Allow-Methods", "GET, POST, DELETE");
-  // An allowed origin may send any header fields: official clients
-  // add many of their own.
+  // A page of an allowed origin may send any header fields, because official clients add many fields of their own.
   const std::string fields = request.Header("access-control-request-headers");
   if (!fields.empty() && IsFieldList(fields)) answer.headers.emplace_back("Access-Control-Allow-Headers", fields);
   answer.headers.emplace_back("Access-Control-Max-Age", "600");
@@ -180,7 +180,8 @@ std::optional<HttpResponse> Gate::RefuseOperator(HttpRequest& request) {
       403, "this is for operators: name a file of admin tokens (--admin-token-file), or use the admin port");
 }
 
-/// Returns the Authorization header. A client of the Messages API may send its key in x-api-key instead.
+/// Returns the Authorization header. Where API keys are accepted and the header is missing, returns "Bearer KEY" with
+/// the key in x-api-key, as clients of the Messages API send it.
 std::string Gate::AuthorizationOf(const HttpRequest& request) const {
   std::string authorization = request.Header("authorization");
   if (!authorization.empty() || options_.kind != KeyKind::kApi) return authorization;
@@ -202,8 +203,9 @@ std::optional<HttpResponse> RefuseForeignType(const HttpRequest& request) {
   std::string_view type = std::string_view(value).substr(0, value.find(';'));  // the media type without parameters
   while (type.ends_with(' ') || type.ends_with('\t')) type.remove_suffix(1);
   if (request.method != "POST" || value.empty() || boost::beast::iequals(type, "application/json")) return std::nullopt;
-  // Browsers send an Origin with an upload by form. They also ask the server (preflight) before a page of another site
-  // may add an Authorization header.
+  // A form is accepted only without an Origin or with an Authorization header. A page of another site can send neither:
+  // browsers add an Origin to each form, and ask the server (preflight) before such a page may add an Authorization
+  // header.
   const bool form = request.path == kUploadPath && boost::beast::iequals(type, "multipart/form-data");
   if (form && (request.Header("origin").empty() || !request.Header("authorization").empty())) return std::nullopt;
   return ErrorResponse(415, "the Content-Type must be application/json");

@@ -49,7 +49,7 @@ class Gate {
   explicit Gate(Options options);
 
   /// Decides whether the request may be served. Returns the refusal; nullopt when the request is admitted. Sets the
-  /// request's `client` and `share`.
+  /// request's `client` (the client's name) and `share` (the key or network that pays for the request's work).
   std::optional<HttpResponse> Refuse(HttpRequest& request);
   /// Returns the client's name for this key: the key's name where keys are needed, otherwise a digest; empty when the
   /// key is unknown.
@@ -90,7 +90,8 @@ class Gate {
 };
 
 /// Returns 415 for a POST whose Content-Type is set and not JSON. A foreign page can post text and forms without a
-/// preflight, but not JSON. A body without a Content-Type is accepted, because browsers then send an Origin.
+/// preflight, but not JSON. A body without a Content-Type is accepted: a browser sends such a body only with an Origin
+/// header, which Gate checks.
 std::optional<HttpResponse> RefuseForeignType(const HttpRequest& request);
 
 /// Throws Error when a key is in both lists: no key may open both the data port and the admin port.

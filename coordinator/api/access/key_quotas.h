@@ -59,7 +59,7 @@ class KeyQuotas {
 
  private:
   /// A token bucket. The bucket holds tokens_per_minute and refills at that rate. A running call may take the bucket
-  /// below 0; the next call then waits until the bucket is above 0.
+  /// below 0; further calls are then refused until the bucket is above 0.
   struct Bucket {
     double tokens;
     Clock::time_point filled;

@@ -30,7 +30,8 @@ void RefuseOtherFields(const Json& body, std::initializer_list<std::string_view>
   }
 }
 
-/// Returns the text of a required field. Throws ApiError when the field is missing, empty or longer than `most` bytes.
+/// Returns the text of a required field. Throws ApiError when the text is missing or empty, has more than `most` bytes,
+/// or contains control characters.
 std::string Needed(const JsonFields& fields, const char* field, size_t most) {
   const std::string text = fields.Text(field).value_or("");
   if (text.empty()) JsonFields::Refuse(field, "is missing");

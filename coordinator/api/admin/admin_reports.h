@@ -36,7 +36,7 @@ class AdminReports {
     std::function<std::optional<BatchNumbers>()> batches;  // gives nullopt when the server keeps no batches
     std::function<boost::asio::awaitable<BatchViews>(BatchFilter)> list_batches;  // ApiError without batches
   };
-  /// The references must outlive this object.
+  /// `model`: the index of the model that the reports are about. The references must outlive this object.
   AdminReports(const Server& server, ModelRoster& models, size_t model, WorkPool& pool);
 
   /// Returns the routes; their handlers refer to this object.

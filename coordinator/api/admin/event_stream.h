@@ -10,9 +10,9 @@ namespace quire {
 
 Json EventJson(const ServerEvent& event);
 
-/// The stream of /admin/events: server-sent events from an EventFeed, with the number as id and the kind as event,
-/// until the client leaves. The server waits for no client: a slow client is told how many events it lost. Used by the
-/// I/O thread only.
+/// The stream of /admin/events: server-sent events from an EventFeed, until the client leaves. The field `id` has the
+/// event's number, and the field `event` has its kind. The server waits for no client: a slow client is told how many
+/// events it lost. Used by the I/O thread only.
 class EventStream {
  public:
   static constexpr int kMostReaders = 16;

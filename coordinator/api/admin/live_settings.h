@@ -39,8 +39,8 @@ class LiveSettings {
   static bool AreEqualButForLiveKeys(const Topology& one, const Topology& other);
 
  private:
-  /// Removes the API keys that `limits` names from the key_limits of `next`, and returns the entries that the caller
-  /// must read into `next`.
+  /// Removes the entries of the API keys that `limits` names from the key_limits of `next`. Returns the new entries as
+  /// JSON, which the caller must then read into `next`.
   Json LayKeyLimits(const Json& limits, Topology& next) const;
   void TakeEffect(Topology next);
 

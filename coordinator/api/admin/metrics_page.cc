@@ -13,8 +13,8 @@ MetricsPage::MetricsPage(Metrics& metrics, ModelRoster& models, const ModelKeepe
                          std::function<std::optional<BatchNumbers>()> batches)
     : metrics_(metrics), models_(models), keeper_(keeper), batches_(std::move(batches)), loads_(models.size()) {}
 
-/// Copies one model's numbers into the metrics. If the model's workers were started since the last call, the model's
-/// counters begin at zero again.
+/// Copies one model's numbers into the metrics. If the model has no workers, or if its workers were started since the
+/// last call, the counters of its workers begin at zero again.
 asio::awaitable<void> MetricsPage::ReadModel(size_t model) {
   const ServedModel& served = models_.at(model);
   const ModelKeeper::Report report = keeper_.ReportOf(served);

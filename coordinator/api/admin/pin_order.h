@@ -20,7 +20,8 @@ struct PinOrder {
   int replica = 0;
 };
 
-/// Reads the body of /admin/pin. Uses only its arguments, so any thread may call it. Throws ApiError, Error or Stopped.
+/// Reads the body of /admin/pin. Uses only its arguments, so any thread may call it. Throws ApiError (for example when
+/// the field "replica" is not below `num_replicas`), Error or Stopped.
 PinOrder ReadPinOrder(const std::string& body, const Tokenizer& tokenizer, int num_replicas,
                       const std::stop_token& stop);
 

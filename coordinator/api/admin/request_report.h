@@ -47,7 +47,8 @@ struct RequestsView {
 };
 
 /// Lists the running requests in the order in which the scheduler serves them, then each client's waiting requests, in
-/// the order in which the queue serves the clients. Copies only the listed requests. Call it on the engine's thread.
+/// the order in which the queue serves the clients. Copies only the listed requests. `replica`: the replica's number,
+/// for the report. `now`: EngineLoop::Now(), from which waiting times are computed. Call it on the engine's thread.
 RequestsView TakeRequests(const Engine& engine, int replica, const ReplicaHold& hold, const RequestFilter& filter,
                           double now);
 

@@ -76,6 +76,8 @@ asio::awaitable<bool> BatchRunner::TryLine(ActivePtr batch, const LinePlace& pla
 }
 
 /// Gives a request to the data port, as if the request had come over a connection, and returns the answer.
+/// `request_id`: the request's id in the server's records and in the result line. `spilled` takes the text of a long
+/// answer.
 asio::awaitable<HttpResponse> BatchRunner::Ask(ActivePtr batch, std::string body, std::string request_id,
                                                 std::shared_ptr<SpilledAnswer> spilled) {
   LineResponder responder([spilled](std::string text) { return spilled->Take(std::move(text)); });
@@ -93,8 +95,9 @@ asio::awaitable<HttpResponse> BatchRunner::Ask(ActivePtr batch, std::string body
   co_return responder.Take();
 }
 
-/// True when the request must be tried again: always after a refusal for lack of capacity, at most a few times after a
-/// loss of workers.
+/// True when the request must be tried again: after each refusal for lack of capacity (429, 503), and after at most
+/// kMostFailures other errors of the server (5xx). An answer with x-should-retry "false" is final. Before another try,
+/// the batch rests for the seconds in Retry-After.
 bool BatchRunner::PutOff(Active& batch, const LinePlace& place, const HttpResponse& answer) {
   if (answer.status != 429 && answer.status < 500) return false;
   if (HeaderOf(answer, "x-should-retry") == "false") return false;
@@ -104,7 +107,8 @@ bool BatchRunner::PutOff(Active& batch, const LinePlace& place, const HttpRespon
   return true;
 }
 
-/// Records a result on the disk. While the disk fails, waits and tries again, so that no result is lost.
+/// Records a request's result on the disk (`well`: the request succeeded). While the disk fails, waits and tries again,
+/// so that no result is lost.
 asio::awaitable<void> BatchRunner::Record(ActivePtr batch, bool well, std::shared_ptr<ResultLine> line) {
   for (;;) {
     std::function<bool()> record = [this, id = batch->id, well, line] {

@@ -14,15 +14,16 @@
 
 namespace quire {
 
-/// The most bytes of a body that uploads a file: the file's bytes, and the form around them.
+/// The most bytes of a body that uploads a file: the file's bytes, and 64 KiB for the form around them.
 inline constexpr size_t kUploadBodyBytes = StoreLimits().file_bytes + (64 << 10);
 
 /// All endpoints of /v1/files and /v1/batches, and the runner of batches. Used by the I/O thread only.
 class BatchService {
  public:
   /// store: null when the server has no batch directory; every endpoint then answers 404. may_run: tells whether a
-  /// client's key may still generate. memory: counts the bytes that requests hold. The references must outlive this
-  /// object. Stop the pool, which has one thread, before destroying this object.
+  /// client's key may still generate. memory: counts the bytes that requests hold. concurrency: the most requests of
+  /// batches that run at the same time. The references must outlive this object. Stop the pool, which has one thread,
+  /// before destroying this object.
   BatchService(BatchStore* store, WorkPool& disk, ByteBudget& memory, int concurrency,
                std::function<bool(const std::string&)> may_run);
 

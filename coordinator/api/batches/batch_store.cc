@@ -43,8 +43,9 @@ BatchStore::BatchStore(const std::string& path, const StoreLimits& limits, std::
   Prune();
 }
 
-/// Cleans up after a server that was killed: removes contents without a record, unless the record was set aside, and
-/// finishes batches whose results were becoming files. Then counts the directory's bytes.
+/// Cleans up after a server that was killed: removes contents without a record, except contents whose record could not
+/// be read (their ids are in `set_aside`), and finishes batches whose results were becoming files. Then counts the
+/// directory's bytes.
 void BatchStore::EndHalves(const std::set<std::string>& set_aside) {
   for (auto& [id, batch] : batches_) {
     if (batch.status == BatchStatus::kFinalizing) Publish(batch);
@@ -165,7 +166,7 @@ void BatchStore::Prune() {
   Count();
 }
 
-/// Writes the record of a file or a batch.
+/// Writes `text`, the record of the file or batch `id`, to the disk, and counts its bytes as the client's.
 void BatchStore::Save(const std::string& client, const std::string& id, const std::string& text) {
   const std::string name = id + std::string(kRecordEnd);
   const int64_t before = directory_.BytesOf(name);

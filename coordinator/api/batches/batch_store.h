@@ -50,9 +50,9 @@ class BatchStore {
   std::shared_ptr<FileDraft> BeginSpill(const std::string& client);
   /// Records the result of a request (`well`: success) on the disk. When this throws, nothing was recorded.
   void Record(const std::string& id, bool well, const ResultLine& line);
-  /// Records that up to `most` requests were not executed, and removes them from `places`; all, when space ends.
+  /// Records the first `most` of `places` as not executed, and removes them. When space ends, removes all of `places`.
   void RecordExpired(const std::string& id, std::deque<LinePlace>& places, size_t most);
-  /// Ends a batch without running requests. Results become files. An error counts expired requests without a line.
+  /// Ends a batch that runs no requests. Results become files. If it expired, an error counts requests without a line.
   void Finish(const std::string& id, BatchStatus ends_as);
   /// Fails a batch whose input cannot be read from the disk. Results recorded so far become files.
   void Abandon(const std::string& id, const std::string& reason);

@@ -23,7 +23,8 @@ InputScan::Bounds BoundsOf(const StoreLimits& limits) {
   return {.line_bytes = limits.line_bytes, .requests = limits.requests};
 }
 
-/// Leaves out a batch's last faults until its record has at most `record_bytes` bytes. One fault stays in any case.
+/// Removes the later half of a batch's faults, again and again, until the batch's record has at most `record_bytes`
+/// bytes. One fault stays in any case.
 void CutFaultsTo(int64_t record_bytes, BatchRecord& batch) {
   while (batch.faults.size() > 1 && std::cmp_greater(TextOf(batch).size(), record_bytes))
     batch.faults.resize(batch.faults.size() / 2);

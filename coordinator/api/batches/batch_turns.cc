@@ -34,7 +34,7 @@ void BatchRunner::Update(const std::vector<UnfinishedBatch>& unfinished) {
 }
 
 /// True when the work on a batch may begin. For each client, at most one batch runs and at most one expired batch is
-/// being ended at a time. A batch runs only while its client's requests may run. A cancelled batch holds nothing, so
+/// being ended at a time. A batch runs only while its client's requests may run. A cancelled batch needs no memory, so
 /// several cancelled batches of a client may be ended at a time.
 bool BatchRunner::MayBegin(const UnfinishedBatch& batch, Turn turn) const {
   if (turn == Turn::kCancel) return true;
@@ -42,8 +42,8 @@ bool BatchRunner::MayBegin(const UnfinishedBatch& batch, Turn turn) const {
   return std::ranges::none_of(active_, is_own) && (turn == Turn::kExpire || MayGo(batch.client));
 }
 
-/// Begins the work on a batch. Returns false when its client has no memory for the work. An expired batch that never
-/// fits ends without being read.
+/// Begins the work on a batch. Returns false while its client lacks the memory to read the batch's input. An expired
+/// batch whose input can never fit into that memory, and a cancelled batch, end without being read.
 bool BatchRunner::Begin(const UnfinishedBatch& batch, Turn turn) {
   const auto active = std::make_shared<Active>();
   active->id = batch.id;

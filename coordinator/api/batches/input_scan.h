@@ -27,7 +27,8 @@ class InputScan {
     int64_t requests = 0;                          // requests in the file
     size_t faults = 100;                           // most faults that are kept
   };
-  /// ids: the custom_ids of the requests that have a result.
+  /// what: the file's name, for errors. endpoint: the path to which all requests must go. ids: the custom_ids of the
+  /// requests that have a result.
   InputScan(Descriptor input, std::string what, std::string endpoint, CustomIds ids, const Bounds& bounds);
   /// Returns the most memory that the scan of a file of `input_bytes` bytes takes.
   static int64_t MostBytes(int64_t input_bytes, const Bounds& bounds);
@@ -62,8 +63,8 @@ class InputScan {
   std::deque<LinePlace> pending_;
 };
 
-/// Adds the custom_ids in a file of results to `ids`. A last line that was not written whole is left out. Throws Error
-/// when another line is no result.
+/// Adds the custom_ids in a file of results to `ids`. what: the file's name, for errors. A last line that was not
+/// written whole is left out. Throws Error when another line is no result.
 void ReadRecordedIds(int descriptor, const std::string& what, CustomIds& ids);
 
 }  // namespace quire

@@ -60,7 +60,7 @@ void SyncContent(int descriptor, const std::string& what);
 /// Cuts a file of lines after its last line end. Returns how many lines are left. Throws Error with `what` and the
 /// system's reason.
 int64_t CutAtLastLine(int descriptor, const std::string& what);
-/// Cuts a file to its first `bytes` bytes. Ignores a failure; the next reader of the file will find the rest.
+/// Cuts a file to its first `bytes` bytes. Ignores a failure; the file then keeps its other bytes, too.
 void CutTo(int descriptor, int64_t bytes);
 /// Reads `count` bytes from `offset` on. Returns fewer bytes only at the end of the file. Throws Error with `what` and
 /// the system's reason.

@@ -16,7 +16,8 @@ class FileDraft;
 /// The least and the most seconds for which a client may ask the server to keep a file.
 inline constexpr int64_t kLeastKeptSeconds = 3600, kMostKeptSeconds = 30 * 24 * 3600;
 
-/// Limits of a BatchStore. Only `unfinished` is a limit of each client; all other limits hold for all clients together.
+/// Limits of a BatchStore. `bytes`, `files` and `batches` limit the totals of all clients; `unfinished` limits each
+/// client.
 struct StoreLimits {
   int64_t bytes = int64_t{4} << 30;         // most bytes of all files and results together
   int64_t file_bytes = int64_t{200} << 20;  // most bytes of one file that a client sends

@@ -138,7 +138,8 @@ std::shared_ptr<const void> AdapterShelf::State::Lease(const AdapterOrder& order
   return lease;
 }
 
-/// Makes the ranks drop the contents with this number. Called when the last user of the contents is gone.
+/// Makes the ranks drop the contents with this number, unless contents with another ticket have the number by now.
+/// Called when the last user of the contents is gone.
 void AdapterShelf::State::Drop(int number, uint64_t ticket) {
   const std::lock_guard lock(mutex);
   const auto found = contents.find(number);

@@ -76,8 +76,8 @@ Look LookInto(const Json& config, const std::string& path) {
   };
 }
 
-/// Replaces the members of `found` that the files set. Returns true when the files set at least one of temperature,
-/// top_k, top_p and min_p.
+/// Replaces the members of `found` that the model's files set. `look` finds a setting in these files. Returns true when
+/// the files set at least one of temperature, top_k, top_p and min_p.
 bool ReadAll(const std::string& path, bool is_gguf, const Look& look, SamplingDefaults& found) {
   bool says_how = false;
   for (const Setting& setting : kDraws) says_how |= ReadInto(path, is_gguf, look, setting, found);

@@ -121,7 +121,8 @@ void ModelKeeper::OnLost(size_t index, const std::string& reason) {
   const ServedModel& model = models_.at(index);
   if (!HasWorkers(lives_.phase(index))) return;
   if (model.topology().life.ends()) {
-    // A model that is loaded on request is loaded again, after a pause, and holds no memory until then.
+    // If the model is one that is loaded on request, the next request loads it again, after a pause. Until then the
+    // model holds no memory.
     spdlog::error("model {}: its workers are lost: {}; the next request starts new ones", model.name(), reason);
     told_[index].problem = reason;
     ++told_[index].failures;

@@ -201,7 +201,7 @@ void ModelKeeper::LetIn(double now) {
   }
 }
 
-/// Refuses all requests that wait for the model, because it cannot be loaded now.
+/// Refuses all requests that wait for the model, because the model cannot be loaded now.
 void ModelKeeper::Refuse(size_t model, double now) {
   for (auto wait = std::ranges::find(waits_, model, &Wait::model); wait != waits_.end();
        wait = std::ranges::find(waits_, model, &Wait::model))

@@ -119,8 +119,8 @@ int64_t ModelLives::taken() const {
   return bytes;
 }
 
-/// Returns the models without workers, or asleep, for which requests or operators wait: first the model whose client
-/// has been due for longest, and last the models for which only batches wait.
+/// Returns the models without workers, or asleep, that requests or operators wait for, and that are not in a pause
+/// after a failed start: first the model whose client has been due for longest, last those that only batches wait for.
 std::vector<size_t> ModelLives::WishedFor(double now) const {
   std::vector<size_t> wished;
   for (size_t i = 0; i < models_.size(); ++i) {
@@ -134,8 +134,8 @@ std::vector<size_t> ModelLives::WishedFor(double now) const {
   return wished;
 }
 
-/// True when the model keeps its workers although `wished` needs memory: other clients use it, and it began to serve
-/// less than kTurn ago; or only batches wait for `wished`, and others used it within kBatchRest.
+/// True when an open model keeps its workers although `wished` needs memory: for its first kTurn seconds, if clients
+/// that do not wait for `wished` use it; or, if only batches wait for `wished`, until kBatchRest after other requests.
 bool ModelLives::Stays(const Model& model, const Model& wished, double now) const {
   if (now < model.closed_until) return false;
   if (!wished.clients.HasWish())
@@ -143,9 +143,8 @@ bool ModelLives::Stays(const Model& model, const Model& wished, double now) cons
   return now < model.opened + kTurn && model.clients.UsedByOthersThan(wished.clients);
 }
 
-/// Chooses models without requests to unload, so that at least `missing` bytes become free: no more models than needed,
-/// and the least recently used first. Returns nothing when all such models together do not suffice. A model for which
-/// requests wait may be chosen only while it is closed to new requests (closed_until).
+/// Chooses models without requests to unload, least recently used first, so that `missing` bytes become free; none when
+/// all such models do not suffice. A model that requests wait for is chosen only while it is closed to new requests.
 std::vector<size_t> ModelLives::Victims(size_t wished, int64_t missing, double now) const {
   std::vector<size_t> free;
   for (size_t i = 0; i < models_.size(); ++i) {
@@ -161,7 +160,8 @@ std::vector<size_t> ModelLives::Victims(size_t wished, int64_t missing, double n
   return victims;
 }
 
-/// True when the model may be closed for `wished`: no request uses it, only batches use it, or it has served for kTurn.
+/// True when the model is closed or may be closed for `wished`: it does not stay (Stays) and has no requests, or only
+/// batches' while another request waits for `wished`, or it served for kTurn and `wished` waited for kPatience.
 bool ModelLives::MayClose(const Model& model, const Model& wished, double now) const {
   if (now < model.closed_until) return true;
   if (Stays(model, wished, now)) return false;
@@ -192,7 +192,7 @@ bool ModelLives::MakeWay(size_t wished, int64_t missing, double now) {
   for (const size_t i : closing) {
     Model& model = models_[i];
     if (now < model.closed_until) continue;
-    // A model whose requests cannot be paused serves for another kTurn seconds before it is closed again.
+    // Requests get kTurn seconds to end, then are paused for kTurn (batches' at once). Then the model serves again.
     const bool only_lines = models_[wished].clients.HasWish() && model.users == model.lines;
     model.opened = model.closed_until = now + (only_lines ? 1 : 2) * kTurn;
   }

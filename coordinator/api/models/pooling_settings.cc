@@ -130,7 +130,7 @@ void ReadPrompts(const ModelTree& tree, PoolingOptions& options) {
   }
 }
 
-/// Returns the bytes of all vectors of one step, if each of `rows` has `length` numbers.
+/// Returns the bytes of `rows` vectors of `length` numbers each.
 int64_t StepBytes(int64_t rows, int64_t length) { return rows * length * static_cast<int64_t>(sizeof(float)); }
 
 /// Sets the options for answers with a vector or a weight for every token of a text.
@@ -143,9 +143,10 @@ void SetTokens(const ModelSpec& spec, const Tokenizer& tokenizer, const Topology
   if (const std::vector<TokenId>& before = tokenizer.data().prefix; !before.empty()) options.opening = before.front();
   if (const std::vector<TokenId>& after = tokenizer.data().suffix; !after.empty()) options.closing = after.back();
   const int64_t longest = scheduler.max_model_len > 0 ? scheduler.max_model_len : spec.max_position;
-  // Texts longer than a step are computed in slices. A step returns the vectors of the texts that it computes whole, at
-  // most `step` tokens, and of sliced texts that it completes: one text of any length, or several of together `step`
-  // tokens.
+  // A step computes at most `step` tokens. A longer text is computed in slices, and the step of its last slice returns
+  // the vectors of all its tokens. So one step returns at most `step` vectors of texts that it computes whole, and at
+  // most max(longest, step) vectors of sliced texts that it completes: of one text of any length, or of several texts
+  // with `step` tokens together.
   const int64_t step = scheduler.max_step_tokens > 0 ? scheduler.max_step_tokens : std::max(512, scheduler.max_running);
   if (!spec.bidirectional) {
     options.no_tokens = "only encoders do";

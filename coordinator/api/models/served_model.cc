@@ -13,9 +13,10 @@ namespace quire {
 
 namespace {
 
-/// The most seconds that the workers wait, before they end, for blocks that are being written to the disk.
+/// The most seconds that workers wait for blocks that are being written to the disk: before a model is unloaded or put
+/// to sleep, and before the server ends.
 constexpr double kMostSaving = 10, kMostSavingAtEnd = 2;
-/// The most seconds in which an idle engine must answer.
+/// The seconds within which each engine of a model that falls asleep must have freed its memory.
 constexpr double kMostFreeing = 5;
 
 /// Checks that the draft model, if there is one, has the tokens of the served model.
@@ -97,7 +98,8 @@ void ServedModel::Retire() {
 }
 
 bool ServedModel::EndWhenFree(std::function<void()> ended) {
-  // New holders come only from Hold(), which is called on this thread and returns null by now.
+  // From now on the use count cannot grow: new holders come only from Hold(), which is called on this thread and
+  // returns null by now.
   if (workers_.use_count() > 1) return false;
   if (ender_.joinable()) ender_.join();
   ender_ = std::thread([workers = std::move(workers_), ended = std::move(ended)]() mutable {

@@ -59,7 +59,7 @@ class ServedModel {
   void FinishStart(std::function<void(const std::string&)> on_lost);
   void DropStart();
   void CancelStart(bool cancel = true) { cancel_ = cancel; }  // later starts fail, too, until CancelStart(false)
-  /// Makes Hold() return null. EndWhenFree() returns false while workers are held; else a thread calls `ended`.
+  /// Retire: Hold() returns null. EndWhenFree: false if workers are held, else a thread ends them and calls `ended`.
   void Retire();
   bool EndWhenFree(std::function<void()> ended);
   /// Puts a loaded model without requests to sleep (replica_rest.h). From now on Hold() returns null. Another thread

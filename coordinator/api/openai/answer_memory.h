@@ -17,12 +17,13 @@ constexpr int64_t kSendBytes = 3 * int64_t{kPieceBytes};  // bytes of a piece, i
 /// The error text for an answer that needs more memory than requests may take now.
 constexpr const char* kTooLong = "the answer grew longer than the server's memory for requests allows now";
 
-/// Returns the estimated bytes of an answer's texts, and of the text that parsers usually hold. For a stream without
-/// beams, only the texts that the stream's last events repeat are counted. The real texts may be longer.
+/// Returns the estimated bytes of an answer's texts, and of the text that parsers usually hold. `max_tokens`: the most
+/// tokens of one choice. For a stream without beams, only the texts that the stream's last events repeat are counted.
+/// The real texts may be longer.
 int64_t TextBytes(const PreparedCall& prepared, int max_tokens);
 
 /// Returns the most bytes that a call may hold besides its texts: tokens in the engine, records of log-probabilities,
-/// and data that waits to be sent.
+/// and data that waits to be sent. `max_tokens`: the most tokens of one choice.
 int64_t HeldBytes(const PreparedCall& prepared, int max_tokens);
 
 /// Returns how many of HeldBytes() are for texts that repeat the request and have not been sent yet.

@@ -64,8 +64,8 @@ ApiError ErrorOf(const CallEvent& event) {
   return error;
 }
 
-/// Waits until the engine has accepted every request. The stream's head (status 200) is sent only after that, so that a
-/// refusal becomes an error answer and not a stream.
+/// Waits until the engine has accepted every request, or the client has left. Throws the error of a refused request.
+/// The stream's head (status 200) is sent only after that, so that a refusal becomes an error answer and not a stream.
 asio::awaitable<void> AwaitAccepted(RunningCall& running, int num_requests, const HttpResponder& responder,
                                     CallTimer& timer) {
   for (int accepted = 0; accepted < num_requests && !responder.gone();) {

@@ -17,7 +17,7 @@ namespace quire {
 
 namespace {
 
-/// Returns the bound on the texts that this conversation may expand to.
+/// Returns a counter that bounds the texts made while this conversation is adapted and rendered.
 TextGrowth GrowthOf(const Conversation& conversation, const std::stop_token& stop) {
   return {"messages",
           TextBytes(conversation.messages) + TextBytes(conversation.tools) + TextBytes(conversation.documents), stop};
@@ -155,7 +155,8 @@ void CallPreparer::CheckSize(std::string_view text, const char* field) const {
                            field);
 }
 
-/// Applies the request's context edits. Returns the list of edits made; null when the request asks for none.
+/// Applies the request's context edits. Returns the list of edits made; null when the request asks for none, or when
+/// the model has no chat template.
 OrderedJson CallPreparer::EditContext(GenerateCall& call, const std::stop_token& stop) const {
   if (!call.context_edits.asked || chat_ == nullptr) return nullptr;
   const auto count = [&](const OrderedJson& messages) {

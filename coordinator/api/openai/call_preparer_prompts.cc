@@ -76,8 +76,8 @@ std::vector<TokenId> CallPreparer::EncodeText(const GenerateCall& call, const st
   return tokens;
 }
 
-/// Encodes pairs of texts that the model reads together. Control tokens spelt out in the texts become tokens, as in HF
-/// transformers.
+/// Encodes pairs of texts that the model reads together. A pair has at most `most` tokens, with the tokens around its
+/// texts. Control tokens spelt out in the texts become tokens, as in HF transformers.
 void CallPreparer::EncodeJoinedPairs(PreparedCall& prepared, size_t most, const EncodeBounds& bounds) const {
   GenerateCall& call = prepared.call;
   const std::string* latest = nullptr;  // a query is often paired with many documents, and is then encoded once

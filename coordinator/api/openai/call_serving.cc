@@ -62,7 +62,8 @@ std::string NewName(Dialect dialect) {
   return fmt::format("{}{:016x}", kPrefixes[static_cast<size_t>(dialect)], RandomSeed());
 }
 
-/// Returns the form of the answer to a Messages or Responses call; null for other dialects.
+/// Returns the form of the answer to a Messages or Responses call; null for other dialects. `max_tokens`: the most
+/// tokens of the answer. `name`: the answer's id. `model`: the model's name in the answer.
 std::unique_ptr<AnswerForm> FormOf(Dialect dialect, PreparedCall& prepared, int max_tokens, const std::string& name,
                                    const std::string& model, ResponseStore& store) {
   const ToolFormat calls = prepared.call.shape.format.tools;

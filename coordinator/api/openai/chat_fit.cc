@@ -50,7 +50,8 @@ int64_t TreeBytes(const OrderedJson& tree) {
   return bytes;
 }
 
-/// True if thinking is optional for the model and the call asks for thoughts.
+/// True if the call asks for thoughts: by a budget of thought tokens, or by a template variable that switches thinking
+/// on.
 bool AsksForThoughts(const GenerateCall& call) {
   if (call.sampling.thoughts.tokens > 0) return true;
   const OrderedJson& variables = call.conversation.variables;
@@ -257,7 +258,8 @@ void ChatFit::LimitThoughts(GenerateCall& call) const {
                 : "cannot be kept to: this model has no tokens for where thoughts begin and end; leave it out, "
                   "and use max_tokens");
   }
-  // The token that ends gpt-oss's thoughts also begins its final message. A required call has no final message.
+  // The limit ends thoughts by forcing the token that ends them. For gpt-oss this token also begins the final message,
+  // which an answer with a required call must not have.
   const ToolChoice::Mode mode = call.tools.choice.mode;
   const bool must = call.tools.active() && (mode == ToolChoice::kRequired || mode == ToolChoice::kNamed);
   if (must && format_.reasoning == ReasoningFormat::kHarmony)

@@ -27,10 +27,10 @@ struct DataPort::Exchange {
   std::string EchoOf(size_t choice) const {
     return echo.empty() ? "" : echo[choice / static_cast<size_t>(call.num_delivered())];
   }
-  /// Makes the charge for the answer's texts cover `bytes` bytes. A charge that is too small grows by `bytes`, so that
-  /// it grows seldom. Returns false when there is no memory left.
+  /// Makes the charge for the answer's texts cover `bytes` bytes. If the charge is too small, adds `bytes` bytes to it,
+  /// more than needed, so that later calls seldom need to add any. Returns false when there is no memory left.
   bool HoldText(int64_t bytes);
-  /// Sets to `bytes`, or to kept_bytes if that is more, the charge for texts that are made and not sent yet.
+  /// Sets the charge for texts that are made and not sent yet to the larger of `bytes` and kept_bytes.
   ByteBudget::Verdict HoldMade(size_t bytes);
   /// Charges the memory for texts that the stream's last events will repeat, and for text that parsers hold back.
   /// Returns false when there is no memory left.

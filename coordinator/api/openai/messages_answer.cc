@@ -35,8 +35,9 @@ const char* ErrorType(int status) {
   }
 }
 
-/// Returns the JSON text with members in their order. Clients send calls back in the order in which they got them, and
-/// a prompt in another order would miss the prefix cache.
+/// Returns the JSON text with members in their order. Clients send a call back with its members in the order in which
+/// the answer had them. If the answer had another order than the model's text, the next prompt would miss the prefix
+/// cache.
 std::string Dump(const OrderedJson& json) { return DumpExactJson(json); }
 
 OrderedJson ErrorJson(int status, const std::string& message) {
@@ -53,8 +54,8 @@ std::string SignatureOf(std::string_view thoughts) {
   return SealText(std::string_view(quoted).substr(1, quoted.size() - 2));
 }
 
-/// Returns a block of thoughts. Unless the thoughts are sealed, its signature is empty: clients may send back any
-/// thoughts.
+/// Returns a block of thoughts. `seals`: the block has the thoughts only in its signature, encoded. Otherwise the
+/// signature is empty, because this server accepts any thoughts that clients send back.
 OrderedJson ThinkingBlock(std::string text, bool seals = false) {
   const std::string signature = seals ? SignatureOf(text) : "";
   return {{"type", "thinking"}, {"thinking", seals ? "" : std::move(text)}, {"signature", signature}};
@@ -112,6 +113,7 @@ void RestateForMessages(const RequestRecord& request, HttpResponse& response) {
 }
 
 /// Returns {"stop_reason", "stop_sequence", "stop_details"}. stop_details would describe refusals and is always null.
+/// `called`: the answer has tool calls.
 OrderedJson MessagesForm::StopOf(std::optional<FinishReason> reason, const std::string& stop_sequence,
                                  bool called) const {
   OrderedJson stop = {

@@ -49,8 +49,8 @@ Json ResponseBuilder::ChatToken(TokenId token, float logprob) const {
           {"bytes", std::move(list)}};
 }
 
-/// Returns the log-probabilities of the likeliest tokens, keyed by the tokens' texts. If several tokens have the same
-/// text, the likeliest has that text as its key, and the others have their ids.
+/// Returns the log-probabilities of the likeliest tokens, at most `most` of them, keyed by the tokens' texts. If
+/// several tokens have the same text, the likeliest has that text as its key, and the others have their ids.
 Json ResponseBuilder::TopOf(const ReportedToken& token, size_t most) const {
   Json top = Json::object();
   for (const auto& [id, logprob] : std::span(token.top).first(std::min(most, token.top.size()))) {

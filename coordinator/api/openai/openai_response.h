@@ -59,14 +59,15 @@ class ResponseBuilder {
   Json Envelope(bool chunk) const;
   /// Returns a choice of a whole answer, without its log-probabilities.
   Json WholeChoice(size_t index, const AnswerChoice& choice) const;
-  /// Returns one chunk of a stream. `role`: this is the first chunk of a chat choice, which has the role.
+  /// Returns a chunk of a stream for choice `index`. `role`: this is the first chunk of a chat choice, which has the
+  /// role.
   Json Chunk(int index, bool role, const std::string& text, const std::vector<ReportedToken>& tokens,
              bool with_logprobs, std::optional<FinishReason> finished) const;
-  /// Returns a chunk with one part of a chat choice. `call_id`: the id of the tool call, if a call begins with this
-  /// part.
+  /// Returns a chunk with one part of chat choice `index`. `call_id`: the id of the tool call, if a call begins with
+  /// this part.
   Json PartChunk(int index, const AnswerPart& part, const std::string& call_id,
                  const std::vector<ReportedToken>& tokens, bool with_logprobs) const;
-  /// Returns the last chunk of a choice that ends with tool calls.
+  /// Returns the last chunk of choice `index`, which ends with tool calls.
   Json CallsEndChunk(int index) const;
   /// Returns the chunk with the usage, which ends a stream if the client asked for it.
   Json UsageChunk(const Usage& usage) const;

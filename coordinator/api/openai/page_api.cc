@@ -66,7 +66,8 @@ PageApi::PageApi(ModelDesks& desks, WorkPool& pool, Charge charge, TakeTokens ta
 std::vector<Routes<DataHandler>::Route> PageApi::MakeRoutes() {
   using Stop = std::stop_token;
   const auto of_chat = [](const ModelDesk& desk, size_t size) { return desk.chat.Bytes(size); };
-  // A body may have messages, and a chat template's cost is not bounded by the body's size.
+  // This page is never made on the I/O thread: a body may have messages, and the body's size does not bound the cost of
+  // a chat template.
   const Page tokenize = {[](const ModelDesk& desk, size_t size) {
                            return std::max(desk.text.TokenizeBytes(size), desk.chat.Bytes(size));
                          },

@@ -12,8 +12,8 @@
 
 namespace quire {
 
-/// The data port's endpoints that generate nothing: lists of models, and texts as tokens. Used by the I/O thread only.
-/// Work that grows with a body runs on the pool.
+/// The data port's endpoints that generate nothing: lists of models, and the conversion of texts to tokens and back.
+/// Used by the I/O thread only. Work that grows with a body runs on the pool.
 class PageApi {
  public:
   /// Changes the bytes that `memory` holds for a client to `bytes`, or returns the refusal.

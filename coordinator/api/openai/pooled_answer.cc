@@ -41,7 +41,7 @@ std::string Members(const Json& more) {
 
 std::string NumbersText(const std::vector<float>& numbers) { return fmt::format("[{}]", fmt::join(numbers, ",")); }
 
-/// Returns the entry for a prompt with one vector, in answers of /v1/embeddings and /pooling.
+/// Returns the entry for prompt `index`, which has one vector, in answers of /v1/embeddings and /pooling.
 std::string VectorText(size_t index, const PoolingTerms& terms, std::vector<float> vector) {
   const bool pools = terms.kind == PoolingTerms::Kind::kPooling;
   if (terms.labels != nullptr) ScaleClasses(terms.class_scale, vector);
@@ -51,8 +51,8 @@ std::string VectorText(size_t index, const PoolingTerms& terms, std::vector<floa
                      index, pools ? "data" : "embedding", numbers);
 }
 
-/// Returns the entry for a prompt in an answer of /classify. If several classes have the largest number, the first of
-/// them is the label.
+/// Returns the entry for prompt `index` in an answer of /classify. If several classes have the largest number, the
+/// first of them is the label.
 std::string ClassText(size_t index, const PoolingTerms& terms, std::vector<float> numbers) {
   const auto best = static_cast<size_t>(std::ranges::max_element(numbers) - numbers.begin());
   ScaleClasses(terms.class_scale, numbers);
@@ -75,7 +75,7 @@ ReportedTokens ReportedOf(const PoolingTerms& terms, size_t index, size_t num_to
   return reported;
 }
 
-/// Returns the entry for a prompt whose answer has a weight for every reported token.
+/// Returns the entry for prompt `index`, with a weight for every reported token.
 std::string WeightsText(size_t index, const PoolingTerms& terms, const std::vector<float>& weights) {
   const auto [begin, end] = ReportedOf(terms, index, weights.size());
   const std::span given = std::span(weights).subspan(begin, end - begin);
@@ -87,8 +87,7 @@ std::string WeightsText(size_t index, const PoolingTerms& terms, const std::vect
                      fmt::join(given, ","), ids);
 }
 
-/// Appends the entry for a prompt whose answer has a vector for every reported token. Each vector becomes a part of its
-/// own.
+/// Appends the entry for prompt `index`, with a vector for every reported token. Each vector becomes one of `parts`.
 void AddRows(size_t index, const std::shared_ptr<const PoolingTerms>& terms, std::vector<float> numbers,
              std::vector<PartedText::Part>& parts) {
   const auto row = static_cast<size_t>(terms->row);

@@ -23,7 +23,7 @@ void FitVector(int dimensions, bool normalize, std::vector<float>& vector);
 /// only "yes" and "no" are possible; otherwise the cosine of the pair's two embeddings.
 std::vector<double> PairScores(const PoolingTerms& terms, std::vector<std::vector<float>> vectors);
 
-/// Replaces a classifier's numbers by probabilities.
+/// Replaces a classifier's logits by the probabilities that `scale` makes of them; kNone changes nothing.
 void ScaleClasses(ClassScale scale, std::vector<float>& numbers);
 
 /// Returns the numbers' little-endian bytes in base64.

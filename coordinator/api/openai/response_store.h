@@ -38,7 +38,7 @@ class ResponseStore {
   /// Stores an answer. Returns false when the answer exceeds a limit and is not stored. When all clients' answers
   /// together exceed the limits, the client with the most bytes loses its least recently used answers.
   bool Put(const std::string& client, const std::string& id, StoredResponse response);
-  /// Returns the stored answer; null when it is not kept.
+  /// Returns the stored answer, which counts as used from now on; null when the answer is not kept.
   std::shared_ptr<const StoredResponse> Find(const std::string& client, const std::string& id);
   /// Forgets an answer. Returns false when it was not kept.
   bool Erase(const std::string& client, const std::string& id);

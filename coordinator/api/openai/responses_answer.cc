@@ -110,7 +110,7 @@ struct ResponsesForm::Answer {
     return NamedEvent(type,
                       fmt::format(R"({{"type":"{}","sequence_number":{},{}}})", type, sequence_number++, members));
   }
-  /// Returns an event about the last item.
+  /// Returns an event about the last item. `members`: further members of the event, as JSON text.
   std::string InnerEvent(const std::string& type, const std::string& members) {
     const OutputItem& item = items.back();
     return Event(type, fmt::format(R"("item_id":"{}","output_index":{},{}{})", item.id, items.size() - 1,

@@ -136,15 +136,16 @@ RunningCall::RunningCall(const CallContext& context, const GenerateCall& call,
   for (size_t i = 0; i < ids_.size() && wait_ != 0; ++i) events_->Push({.accepted = true});
 }
 
-/// Submits the requests to the replicas of the loaded model.
+/// Submits the requests to the replicas of the loaded model. `prompt`: the first request's prompt, by which a replica
+/// is chosen. `tokens`: the tokens of all requests together.
 void RunningCall::Submit(const std::vector<TokenId>& prompt, int64_t tokens, Arrival arrival) {
   const int adapter = call_.adapter != nullptr ? call_.adapter->number : 0;
   use_->replicas().Submit(fmt::format("{}:{}", adapter, SaltOf(call_)), prompt, tokens, call_.client,
                           call_.sampling.grammar, std::move(arrival));
 }
 
-/// Submits the call once its model is loaded. A waiting call already counts as accepted, so that its client gets the
-/// head of the stream.
+/// Submits the call once its model is loaded. `most_seconds`: as in ModelKeeper::Ask. A waiting call already counts as
+/// accepted, so that its client gets the head of the stream.
 void RunningCall::Ask(std::vector<TokenId> prompt, int64_t tokens, Arrival arrival, double most_seconds) {
   auto enter = [this, prompt = std::move(prompt), tokens, arrival = std::move(arrival)](
                    std::unique_ptr<ModelKeeper::Use> use, const ModelKeeper::Refusal& refusal) mutable {
@@ -182,7 +183,8 @@ void RunningCall::OnWithdrawn(Requests requests) {
   }
   const bool whole = withdrawn_.size() == sinks_.size();
   Arrival arrival = ComeBack(ids_, std::exchange(withdrawn_, {}), events_);
-  // If some requests are still on their way, the others go back to their engines, and the keeper orders a pause again.
+  // If some requests are still on their way to an engine, the others go back to their engines, and the keeper orders a
+  // pause again.
   if (!whole) return Submit(prompt, tokens, std::move(arrival));
   use_.reset();
   Ask(std::move(prompt), tokens, std::move(arrival), context_.model.topology().limits.request_seconds);

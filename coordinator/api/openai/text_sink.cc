@@ -133,8 +133,9 @@ class TextSink : public RequestSink {
     size_t num_characters = 0;  // characters of the text so far; only when tokens are reported
   };
 
-  /// True when pending text and tokens must be sent now. Tokens that come without a pause are collected into few
-  /// events. An event has a bounded number of tokens, so that making its JSON does not hold up the I/O thread.
+  /// True when pending text and tokens must be sent now. `more_follow`: the next token of the choice comes at once.
+  /// Tokens that come without a pause are collected into few events. An event has a bounded number of tokens, so that
+  /// making its JSON does not hold up the I/O thread.
   bool IsDue(const Choice& choice, bool more_follow) const {
     constexpr size_t kTextBytes = 4 << 10;
     constexpr int kTokens = 256;

@@ -93,7 +93,8 @@ bool HasThoughts(const OrderedJson& message) {
   return std::ranges::any_of(kThoughtNames, [&](const char* name) { return message.contains(name); });
 }
 
-/// Clears the thoughts of all but the latest edit.keep messages. Returns the number of messages that lost thoughts.
+/// Clears the thoughts of all messages with thoughts except the latest edit.keep of them. Returns the number of
+/// messages that lost thoughts.
 int64_t ClearThoughts(const ContextEdit& edit, OrderedJson& messages) {
   int64_t cleared = 0, seen = 0;
   for (auto message = messages.rbegin(); message != messages.rend(); ++message) {
@@ -128,7 +129,8 @@ std::vector<ToolUseAt> ToolUsesOf(const ContextEdit& edit, OrderedJson& messages
   return uses;
 }
 
-/// Clears all but the latest edit.keep uses of tools. Returns the number of cleared uses.
+/// Clears all but the latest edit.keep uses of tools, if there are more than edit.above_uses uses. Returns the number
+/// of cleared uses.
 int64_t ClearToolUses(const ContextEdit& edit, OrderedJson& messages) {
   const std::vector<ToolUseAt> uses = ToolUsesOf(edit, messages);
   const auto count = static_cast<int64_t>(uses.size());

@@ -41,8 +41,8 @@ OrderedJson PartsOf(const std::string& text, const std::string& role) {
   return OrderedJson::array({std::move(part)});
 }
 
-/// Returns the query without its `include` and `include[]` fields, which clients may repeat. Throws ApiError when one
-/// has an unknown value.
+/// Returns the query without its `include` and `include[]` fields, which clients may repeat. Throws ApiError when such
+/// a field has an unknown value.
 std::string WithoutIncludes(std::string_view query) {
   std::string rest;
   while (!query.empty()) {

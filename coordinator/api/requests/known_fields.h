@@ -21,7 +21,7 @@ bool IsPassedOver(std::string_view name, const Json& value);
 /// Returns the remedy for a field that requests of this kind do not have: "use max_output_tokens", or "leave it out".
 /// `kind` decides which names are known.
 std::string UnknownFieldRemedy(std::string_view name, FieldsOf kind);
-/// Throws ApiError for the unknown field `name`.
+/// Throws ApiError for the unknown field `name`. The error's text is `name`, a space and `words`.
 [[noreturn]] void RefuseUnknownField(const std::string& name, const std::string& words);
 
 /// Handles fields with unknown names. Thread-safe.

@@ -15,7 +15,7 @@ constexpr size_t kMostQueryBytes = 4 << 20;   // bytes of a query, times its rep
 constexpr size_t kMostBeforeBytes = 4 << 20;  // bytes of a text before inputs, times their number
 constexpr const char* kInstruction = "Given a web search query, retrieve relevant passages that answer the query";
 
-/// Reads the fields that all requests of this file share into a call. The call samples one token per prompt, which is
+/// Makes a call from the fields that all requests of this file share. The call samples one token per prompt, which is
 /// dropped.
 GenerateCall PoolingCall(const RequestBody& body, const RequestLimits& limits, FieldsOf kind) {
   const JsonFields fields(body.fields());
@@ -49,7 +49,8 @@ void CheckScores(const PoolingOptions& options) {
   if (!options.no_scores.empty()) throw ApiError(400, "this server scores no pairs: " + options.no_scores);
 }
 
-/// Throws ApiError for a single query that, repeated with each document, exceeds kMostQueryBytes.
+/// Throws ApiError for a single query that, repeated with each document, exceeds kMostQueryBytes. `more`: the bytes of
+/// other text that is repeated with the query. `documents`: the number of documents.
 void CheckRepeated(const std::vector<std::string>& queries, size_t more, size_t documents, const char* query_field) {
   const size_t repeated = queries.size() == 1 ? (queries[0].size() + more) * documents : 0;
   if (repeated <= kMostQueryBytes) return;

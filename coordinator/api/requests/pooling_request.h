@@ -10,7 +10,7 @@
 
 namespace quire {
 
-/// The function that turns a classifier's logits into probabilities.
+/// The function that turns a classifier's logits into the numbers of the answer.
 enum class ClassScale {
   kSoftmax,  // classes exclude each other
   kSigmoid,  // each class for itself

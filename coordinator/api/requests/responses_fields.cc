@@ -30,8 +30,8 @@ bool AsksForNothing(std::string_view name, const OrderedJson& value) {
   // An input that fits is used in full, and an input that does not fit is refused: nothing is truncated silently.
   if (name == "truncation") return value == "disabled" || value == "auto";
   if (name == "top_logprobs") return value == 0;
-  // With obfuscation, events of a stream would be padded so that their lengths reveal nothing. Events here are not
-  // padded.
+  // include_obfuscation asks to pad the events of a stream, so that their lengths reveal nothing. Either value is
+  // accepted and ignored: events here are never padded.
   if (name == "stream_options")
     return value.empty() || (value.is_object() && value.size() == 1 && value.contains("include_obfuscation") &&
                              value["include_obfuscation"].is_boolean());

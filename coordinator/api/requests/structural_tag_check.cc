@@ -111,6 +111,7 @@ class TagChecker {
   std::string problem;
 
   /// `kind`: the format must be of this kind and may omit "type". Empty: any kind is allowed, and "type" is required.
+  /// `where`: the format's path, for the problem. `depth`: the number of formats around this format.
   void Check(const OrderedJson& format, const std::string& where, int depth, const std::string& kind = "") {
     if (!problem.empty()) return;
     if (depth > kDeepestFormat) return Refuse(where, fmt::format("is nested deeper than {} formats", kDeepestFormat));

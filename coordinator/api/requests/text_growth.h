@@ -23,7 +23,7 @@ class TextGrowth {
   TextGrowth(std::string field, size_t bytes, std::stop_token stop = {});
 
   /// Counts a text of `bytes` bytes. Call it before the text is made. Throws ApiError 400 when all texts together
-  /// exceed kMostTimes the client's bytes plus kBeside bytes. Throws Error when a stop was requested on the
+  /// exceed kMostTimes times the client's bytes, plus kBeside bytes. Throws Error when a stop was requested on the
   /// constructor's `stop`.
   void Add(size_t bytes);
   /// Raises the bound by `bytes` bytes of text that the client did not send, such as a stored answer that the request

@@ -58,8 +58,8 @@ std::string BesideWords(const std::vector<std::string>& words, std::string_view 
 
 std::string TextWithoutMark(std::string_view mark) {
   const std::string first(mark.substr(0, 1)), others = AllBut(first) + "*";
-  // Matches a beginning of the mark, followed by another beginning, by the end of the text, or by a byte that does not
-  // continue the mark.
+  // Each alternative matches an incomplete mark: `length` bytes of the mark (the first byte is matched before the
+  // alternatives), and then a byte that does not continue the mark, the end of the text, or another incomplete mark.
   std::string beginnings;
   for (size_t length = 1; length < mark.size(); ++length) {
     const std::string leaves = AllBut(first + mark[length]);

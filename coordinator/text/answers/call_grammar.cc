@@ -146,7 +146,7 @@ std::vector<std::string> MarksAtBeginning(const AnswerShape& shape, const TagBui
 }
 
 /// Returns the format of an answer for `llama3_json`. If the answer begins with an object that has a call's keys, the
-/// whole answer consists of calls. The text after the tag consists of calls, too.
+/// whole answer consists of calls. Text after <|python_tag|> consists of calls, too.
 OrderedJson JsonCallsOrWords(const CallConstraint& constraint, const CallWriter& writer) {
   const std::string tag = "<|python_tag|>";
   const TagBuilder& build = writer.build();

@@ -11,7 +11,7 @@ std::string CutValue(const Tool& tool, const std::string& parameter, std::string
     string.pop_back();
     return string;
   };
-  // The text "1" tells the parameter's type: a result in quotation marks means that it is a string.
+  // If the text 1 becomes a JSON string and not a number, the parameter is a string.
   if (value_of("1") == "\"1\"") {
     const bool may_be_null = value_of("null") == "null" && std::string_view("null").starts_with(text);
     return may_be_null ? "" : open(JsonString(text));

@@ -85,7 +85,7 @@ class HarmonyParser : public StepParser {
     return Fail();
   }
 
-  /// Reads a head up to its message. A head without a message is dropped, because models then start a new one.
+  /// Reads a head up to its message. A head without a message is dropped, because models then start a new head.
   bool Head() {
     size_t end = rest().find(kMessage);
     for (const std::string_view other : {kEnd, kCall, kReturn, kStart}) end = std::min(end, rest().find(other, 1));
@@ -106,7 +106,8 @@ class HarmonyParser : public StepParser {
     return true;
   }
 
-  /// Begins a call if the head's message calls a function. A call of an unknown function becomes words.
+  /// Begins a call if the head's message calls a function. A call of an unknown function becomes words. Returns false
+  /// when the message is no call.
   bool BeginsCall(const std::string& head) {
     std::string to = tools() == nullptr ? "" : RecipientOf(head);
     const bool says_function = to.starts_with(kFunctions);

@@ -23,11 +23,11 @@ class JsonCall {
 
   /// Returns the function's name; nullopt while it is unknown.
   const std::optional<std::string>& name() const { return name_; }
-  /// True once the arguments have begun or the call has ended.
+  /// True while the arguments are being read, and while TakeArguments() has a part to return.
   bool has_arguments() const { return in_arguments_ || !arguments_.empty(); }
   /// Returns the part of the arguments that came since this method was last called. All parts together form an object.
   std::string TakeArguments() { return std::exchange(arguments_, {}); }
-  /// Returns the bytes of values that are not complete yet.
+  /// Returns the bytes of an incomplete value, and of arguments that TakeArguments() has not returned yet.
   size_t held_bytes() const { return value_.capacity() + arguments_.capacity(); }
 
  private:

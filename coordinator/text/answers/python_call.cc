@@ -26,8 +26,8 @@ bool IsArgumentName(const std::string& name) {
          std::ranges::all_of(name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; });
 }
 
-/// Returns the first reference that does not lead into the schema's definitions: only the definitions are copied into
-/// the schemas of single arguments.
+/// Returns the first $ref that does not lead into the schema's definitions; empty when there is none. Such a reference
+/// cannot be followed, because the schema of a single argument gets a copy of the definitions only.
 std::string ForeignReference(const OrderedJson& schema) {
   if (!schema.is_structured()) return "";
   for (const auto& [key, value] : schema.items()) {
@@ -133,7 +133,8 @@ std::string WhyTooLarge(const PlainSchema& schema, const OrderedJson& whole) {
     sizes.push_back(name.size() + DumpExactJson(part).size() + definitions);
     row += sizes.back();
   }
-  // Each possible first argument repeats all later arguments, up to the first required one.
+  // The grammar has an alternative for each argument that may come first: all arguments up to the first required one.
+  // Each alternative contains all later arguments.
   for (size_t i = 0; i < members.size(); ++i) {
     bytes += row;
     row -= sizes[i];

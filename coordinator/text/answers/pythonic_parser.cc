@@ -99,7 +99,7 @@ class PythonicParser : public StepParser {
     return true;
   }
 
-  /// Parses the text after a comma: a name, or the end of the list.
+  /// Parses the name of a call, or, after a comma, the end of the list.
   bool Name() {
     if (!SkipSpace()) return false;
     if (listed_ && manner_.lists && rest()[0] == ']') {

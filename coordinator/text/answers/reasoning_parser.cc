@@ -191,7 +191,7 @@ class ReasoningParser : public AnswerParser {
     return BeginAnswer(0, true);
   }
 
-  /// Begins the answer's words after `blanks` bytes of whitespace. Returns false when more text is needed.
+  /// Begins the words after `blanks` bytes of whitespace (`thought`: and after thoughts). False: more text is needed.
   bool BeginAnswer(size_t blanks, bool thought = false) {
     const std::string& mark = marks_.response;
     if (!mark.empty() && (thought || has_response())) {
@@ -200,7 +200,7 @@ class ReasoningParser : public AnswerParser {
       if (may_open && !at_end_ && text.size() < mark.size() && mark.starts_with(text)) return false;
       const bool opens = may_open && text.starts_with(mark);
       if (opens) waiting_.erase(0, blanks + mark.size());
-      // The prompt may already have opened the words.
+      // Without a mark here, the prompt may have opened the words, so the closing mark is searched.
       if (opens || has_response()) response_.emplace(marks_.response_end, opens);
     }
     state_ = State::kAnswer;

@@ -14,8 +14,8 @@ class ResponseWords {
   /// keep their leading whitespace.
   ResponseWords(std::string close, bool opened) : close_(std::move(close)), worded_(!opened) {}
 
-  /// Takes words from the front of `waiting` and returns them. Leaves text at the end of `waiting` that may be the
-  /// beginning of the closing mark. Removes the closing mark once it is complete.
+  /// Takes words from the front of `waiting` and returns them. at_end: no more text will come. Leaves text at the end
+  /// of `waiting` that may be the beginning of the closing mark. Removes the closing mark once it is complete.
   std::string Take(std::string& waiting, bool at_end);
   /// True once the closing mark has come.
   bool is_over() const { return is_over_; }

@@ -50,7 +50,7 @@ class StepParser : public AnswerParser {
   /// Consumes the text before the mark and the mark itself. Returns the text; nullopt while the mark is missing.
   std::optional<std::string> TakeUntil(std::string_view mark);
   /// Emits all text before the first of the marks, except an end that may be the beginning of a mark. Returns the index
-  /// of the mark; the mark stays at the front of rest().
+  /// of the mark, which stays at the front of rest(); nullopt: no mark has come.
   std::optional<size_t> PassUntil(const std::vector<std::string>& marks, AnswerPart::Kind kind);
 
   void Emit(AnswerPart::Kind kind, std::string_view text);
@@ -73,7 +73,7 @@ class StepParser : public AnswerParser {
   /// Prepares for PassCall: the arguments are a JSON object.
   void BeginArguments() { arguments_ = JsonScanner(); }
   /// Begins the call at the object's opening brace, and emits the object's text byte by byte. Returns kYes when the
-  /// call has ended, and kNo when the text is no call.
+  /// call has ended, kNo when the text is no call, kUnknown otherwise.
   Match PassCall(std::string_view name);
 
  private:

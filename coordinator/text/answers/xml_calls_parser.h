@@ -54,7 +54,8 @@ class XmlCallsParser : public StepParser {
 
   /// Returns whether rest()[at] begins a text that can only follow a value. Called for values without a closing tag.
   virtual Match FollowsValue(size_t at) const = 0;
-  /// Returns whether a tag at rest()[at] names a parameter of the function that has no value so far.
+  /// Returns whether `open`, the name of a parameter without a value, and `close` stand at rest()[at]. If the
+  /// function's schema lists no parameters, any name counts at the beginning of a line.
   Match NamesParameter(std::string_view open, std::string_view close, size_t at) const;
   /// Returns whether `tag` stands at rest()[at], followed by whitespace and then by `next` or the end.
   Match StandsBefore(std::string_view tag, std::string_view next, size_t at) const;

@@ -27,7 +27,7 @@ class ExpressionParser {
   ExpressionPtr Make(Expression::Kind kind, std::string text = "");
   ExpressionPtr Make(Expression::Kind kind, std::string text, ExpressionPtr a, ExpressionPtr b = nullptr);
   void AddOperand(Expression& e, ExpressionPtr operand) const;
-  /// Sets the height of `e` for its operand `below` (may be null). Throws Error for expressions that are too high.
+  /// Sets the height of `e` for its operand `below` (may be null). Throws Error when the height exceeds kMaxHeight.
   void Raise(Expression& e, const Expression* below) const;
   bool EndsTuple() const;
   ExpressionPtr ParseAnd();

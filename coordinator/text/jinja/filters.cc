@@ -26,7 +26,8 @@ Value Length(const Value& v, Budget& budget) {
   return Value(static_cast<int64_t>(Items(v, budget).size()));
 }
 
-/// Returns the number in a text without the blanks around it, as Python's int() and float() do.
+/// Reads a text that consists of one number and blanks around it, as Python's int() and float() do. Returns nullopt for
+/// other texts. Throws Error when Number cannot hold the number.
 template <class Number>
 std::optional<Number> NumberIn(const MarkedText& text, Budget& budget) {
   const MarkedText stripped = Strip(text, Side::kBoth, nullptr, budget);

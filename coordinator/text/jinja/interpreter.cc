@@ -92,8 +92,8 @@ class Interpreter {
     if (!s.attribute.empty()) {
       const Value target = Lookup(s.targets[0]);
       if (target.AsDict() == nullptr || !target.AsDict()->is_object) Fail("{} is no namespace", s.targets[0]);
-      // The template's variable and `target` are two holders of this object. If the object has more holders, one of
-      // them may be inside a list or mapping.
+      // The template's variable and `target` are two holders of this object. Only if the object has more holders can
+      // one of them be inside `value`.
       if (target.num_holders() > 2 && value.Reaches(target.AsDict(), budget_))
         Fail("{} would hold itself", s.targets[0]);
       target.AsDict()->Set(s.attribute, value, budget_);

@@ -9,7 +9,8 @@ namespace quire::jinja {
 
 namespace {
 
-/// Converts every character to the case that `choose` returns for it. Characters keep their marks.
+/// Converts every character to the case that `choose` returns for it. Each result keeps the mark of its character
+/// (MarkedText::marks).
 template <class Choose>
 MarkedText InCases(const MarkedText& text, Budget& budget, const Choose& choose) {
   budget.Walk(text.text.size());

@@ -4,7 +4,8 @@
 
 namespace quire::jinja {
 
-// Text functions as in Python. The bytes of results keep their marks. All functions charge the budget first.
+// Text functions as in Python. The bytes of results keep their marks (MarkedText::marks). All functions charge the
+// budget first.
 
 /// Byte positions of a text's characters. Needs no memory for ASCII text.
 class CharacterIndex {

@@ -23,7 +23,8 @@ std::string FloatText(double d) {
   return text;
 }
 
-/// Returns the escape of a character in JSON or in Python's repr; empty when the character stands for itself.
+/// Returns the escape of a character in JSON or in Python's repr; empty when the character stands for itself. `quote`:
+/// the quotation mark around the text. `ascii`: also escapes characters beyond ASCII (JSON only).
 std::string EscapeOf(char32_t c, bool json, char quote, bool ascii) {
   switch (c) {
     case '\\':
@@ -147,7 +148,8 @@ class Printer {
     out_ += Plain(line);
   }
 
-  /// Prints a quoted text with the escapes of JSON or Python's repr. Marks follow their characters.
+  /// Prints a quoted text with the escapes of JSON or Python's repr. Escapes keep the marks of their characters
+  /// (MarkedText::marks).
   void WriteQuoted(const MarkedText& in) {
     const std::string_view bytes = in.text;
     const bool python_doubles = bytes.find('\'') != bytes.npos && bytes.find('"') == bytes.npos;

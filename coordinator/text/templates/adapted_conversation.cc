@@ -58,7 +58,7 @@ bool HasCalls(const OrderedJson& message) {
   return calls != message.end() && calls->is_array() && !calls->empty();
 }
 
-/// Appends the message's words to its thoughts, because both come before the calls.
+/// Appends the message's content to its thoughts, for templates that show only one of them beside calls.
 void JoinWordsWithThoughts(OrderedJson& message, const Makes& makes) {
   const std::string* words = TextAt(message, "content");
   const std::string* thoughts = TextAt(message, "thinking");
@@ -85,7 +85,7 @@ OrderedJson WithWordsApart(const OrderedJson& messages, const TemplateTraits& tr
   return out;
 }
 
-/// Splits an answer with several calls into several answers with one call each, followed by its result.
+/// Splits an answer with several calls into answers with one call each, each followed by the call's result.
 OrderedJson WithOneCallEach(const OrderedJson& messages, const TemplateTraits& traits) {
   OrderedJson out = OrderedJson::array();
   for (size_t i = 0; i < messages.size(); ++i) {

@@ -86,7 +86,8 @@ class Prober {
     }
   }
 
-  /// Sets the trait if the template shows the conversation only when it is adapted to this trait.
+  /// Sets the trait if the rendered conversation contains all `texts` only when the conversation is adapted to this
+  /// trait.
   void Try(bool TemplateTraits::*trait, const Conversation& conversation, std::initializer_list<const char*> texts) {
     TemplateTraits with = found_;
     with.*trait = true;

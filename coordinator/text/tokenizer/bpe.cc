@@ -113,7 +113,8 @@ void Bpe::Encode(std::string_view piece, const std::stop_token& stop, std::vecto
   out.size() - begin <= kFew ? MergeFew(begin, out) : MergeMany(begin, stop, out);
 }
 
-/// Merges the tokens of `out` from index `begin` on, in place. Searches all pairs for the lowest rank each time.
+/// Merges the tokens of `out` from index `begin` on, in place. Before each merge, searches all pairs for the lowest
+/// rank.
 void Bpe::MergeFew(size_t begin, std::vector<TokenId>& out) const {
   size_t count = out.size() - begin;
   if (count < 2) return;

@@ -4,8 +4,8 @@
 
 namespace quire {
 
-/// Places the children of one node after another. Entries are sorted, so the entries below a node of depth `depth` are
-/// a contiguous range with the same first `depth` bytes.
+/// Builds the array node by node; all children of a node get their places at once. Entries are sorted, so the entries
+/// below a node of depth `depth` are a contiguous range with the same first `depth` bytes.
 class ByteTrie::Builder {
  public:
   Builder(const std::vector<Entry>& entries, std::vector<Node>& nodes) : entries_(entries), nodes_(nodes) {}
@@ -54,8 +54,8 @@ class ByteTrie::Builder {
 
   bool IsFree(size_t node) const { return node >= nodes_.size() || (node != kRoot && nodes_[node].parent == kNone); }
 
-  /// Returns a base at which the entries of all bytes are free. Examines a limited number of entries per node, starting
-  /// after the dense part of the array. If no examined base fits, returns a base at the array's end.
+  /// Returns a base such that the entry base + byte is free for each of `bytes`. Examines a limited number of entries
+  /// per node, starting after the dense part of the array. If no examined base fits, returns a base at the array's end.
   uint32_t FreeBase(const std::vector<unsigned char>& bytes) {
     constexpr size_t kMostLooks = 256;
     while (first_free_ < nodes_.size() && !IsFree(first_free_)) ++first_free_;

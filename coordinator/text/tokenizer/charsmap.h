@@ -9,8 +9,8 @@
 namespace quire {
 
 /// SentencePiece's compiled table (`precompiled_charsmap`) of replacements for characters and short sequences. Its
-/// layout: the array's length in bytes, a double array, and the zero-terminated texts to which the array's leaves
-/// point.
+/// layout: the length in bytes of the array (a number of 4 bytes, little-endian), the array (a double array of such
+/// numbers), and the zero-terminated texts to which the array's leaves point.
 class Charsmap {
  public:
   /// Makes a table without entries.

@@ -18,7 +18,8 @@ namespace quire {
 
 namespace {
 
-// The largest growth that is allowed. One character ("ﷺ") becomes eleven times as long, a space three times.
+// The largest factor by which normalisation may lengthen a text. One character ("ﷺ") becomes eleven times as long, a
+// space three times.
 constexpr size_t kMaxGrowth = 16;
 constexpr size_t kMaxContentBytes = 1024;  // length of an inserted text, and of a text to be replaced
 constexpr size_t kMaxNormalizers = 32;
@@ -109,7 +110,7 @@ std::string ReplaceMatches(std::string_view text, const Splitter& pattern, std::
 
 /// Applies the charsmap to each grapheme. If a grapheme of fewer than 6 bytes begins with an entry, the entry's
 /// replacement stands for the whole grapheme, and the grapheme's remaining bytes are lost. In other graphemes each
-/// character is replaced by itself.
+/// character is looked up and replaced separately.
 std::string ByGraphemes(std::string_view text, const Charsmap& charsmap, size_t max_bytes) {
   constexpr size_t kShort = 6;
   GrowingText out(max_bytes);

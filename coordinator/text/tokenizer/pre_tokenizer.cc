@@ -34,8 +34,8 @@ std::vector<Span> PartsOf(std::string_view text, const std::vector<Splitter::Mat
   return parts;
 }
 
-/// Joins parts as `behavior` says. With kContiguous, adjacent matches form one part. Otherwise a match joins its
-/// neighbour, and of several adjacent matches only the first one in the direction of joining does.
+/// Joins parts as `behavior` says. With kContiguous, adjacent matches form one part. With kMergedWithPrevious a match
+/// joins the part before it, with kMergedWithNext the part after it, unless that part is a match, too.
 void MergeMatches(std::vector<Span>& parts, Split::Behavior behavior) {
   const bool backwards = behavior == Split::Behavior::kMergedWithNext;
   if (backwards) std::ranges::reverse(parts);

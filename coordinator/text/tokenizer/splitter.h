@@ -32,8 +32,8 @@ class SplitBudget {
 /// and memory are limited. Safe to share between threads.
 class Splitter {
  public:
-  /// Compiles the pattern. Throws Error with the place in the pattern when it does not compile, is too long, or changes
-  /// where a match begins (\K).
+  /// Compiles the pattern. Throws Error, which names the place in the pattern, when the pattern does not compile, is
+  /// too long, or changes where a match begins (\K).
   explicit Splitter(const std::string& pattern);
   ~Splitter();
   Splitter(Splitter&&) noexcept;

@@ -18,8 +18,8 @@ namespace {
 // GGUF's token types equal SentencePiece's.
 using Type = SentencePieceModel::Type;
 
-/// Pre-tokenizers, with the names that llama.cpp's converter uses, and the patterns of the families' tokenizer.json
-/// files.
+/// A pre-tokenizer of GGUF files: the names that llama.cpp's converter gives it, and the patterns in the tokenizer.json
+/// files of the models that use it.
 struct NamedCuts {
   std::vector<std::string_view> names;
   std::vector<std::string> patterns;
@@ -33,7 +33,8 @@ constexpr const char* kQwen35Pattern =
     R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr const char* kSeedPattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s*[\r\n]+|\s+(?!\S)|\s+)";
-/// Letters with upper and lower case, as the tokenizer of the first DeepSeek models lists them.
+/// A pattern for a run of letters of scripts with upper and lower case, and for one whitespace character before the
+/// run, as in the tokenizer of the first DeepSeek models.
 constexpr const char* kDeepseekLetters =
     R"(\s?[)"
     R"(A-Za-z\x{b5}\x{c0}-\x{d6}\x{d8}-\x{f6}\x{f8}-\x{1ba}\x{1bc}-\x{1bf}\x{1c4}-\x{293}\x{295}-\x{2af})"
@@ -264,7 +265,8 @@ TokenizerData TokenizerDataFromGguf(const GgufFile& gguf) {
 
 std::string JoinedTemplates(const std::string& plain, const std::string& with_tools) {
   if (plain.empty() || with_tools.empty() || plain == with_tools) return plain.empty() ? with_tools : plain;
-  // Jinja drops the line break at the end of a template, and whitespace before and after statements.
+  // Jinja drops the line break at the end of a template, and whitespace next to statements. An empty expression at both
+  // ends of each template keeps its other whitespace.
   const auto whole = [](const std::string& text) {
     return "{{ '' }}" + text.substr(0, text.size() - (text.ends_with('\n') ? 1 : 0)) + "{{ '' }}";
   };

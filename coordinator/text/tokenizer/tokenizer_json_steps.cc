@@ -15,7 +15,8 @@ namespace {
 
 using pre_tokenize::Split;
 
-/// Calls `read` for each step of a sequence of steps, or for the node if it is a single step.
+/// Calls `read` for each step of a "Sequence", whose member `list` has the steps, or for the node itself if the node is
+/// a single step.
 template <class Read>
 void ForEachStep(const Json& node, const char* list, const Read& read) {
   if (TypeOf(node) != "Sequence") return read(node);

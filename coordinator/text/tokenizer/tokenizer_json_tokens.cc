@@ -37,7 +37,8 @@ std::set<std::string> SpecialTexts(const Json& config) {
   return texts;
 }
 
-/// Returns the tokens that the directory's other files add, and the tokens that these files describe in more detail.
+/// Returns the tokens in tokenizer_config.json (`config`) and added_tokens.json (`added`): tokens that the
+/// SentencePiece model lacks, and tokens of the model about which these files say more.
 std::vector<AddedToken> AddedTokensOf(const Json& config, const Json& added, const std::string& config_path,
                                       const std::string& added_path) {
   std::vector<AddedToken> tokens;
@@ -59,8 +60,9 @@ std::vector<AddedToken> AddedTokensOf(const Json& config, const Json& added, con
   return tokens;
 }
 
-/// Changes a piece of the model to what a token in the directory's other files says: another text makes the piece
-/// user-defined, and `special` makes it a control piece, which neither merges nor likelihoods produce.
+/// Applies a token of tokenizer_config.json or added_tokens.json to the model's piece with the same id. A text other
+/// than the piece's makes the piece user-defined. `special` makes it a control piece, which neither merges nor
+/// likelihoods produce.
 void TellModel(const AddedToken& token, SentencePieceModel& model) {
   if (static_cast<size_t>(token.id) >= model.pieces.size()) return;
   SentencePieceModel::Piece& piece = model.pieces[static_cast<size_t>(token.id)];
@@ -69,7 +71,8 @@ void TellModel(const AddedToken& token, SentencePieceModel& model) {
   if (token.special) piece.type = Type::kControl;
 }
 
-/// Sets the tokens before and after prompts: as for T5 and Llama, unless the configuration says otherwise.
+/// Sets the tokens before and after prompts. By default T5's prompts end with EOS, and the prompts of other models
+/// begin with BOS. add_bos_token and add_eos_token in the configuration override this default.
 void PutAround(const SentencePieceModel& model, const Json& config, TokenizerData& data) {
   const bool is_t5 = config.value("tokenizer_class", "").starts_with("T5Tokenizer");
   if (const auto bos = model.ControlToken(model.bos_piece); bos && config.value("add_bos_token", !is_t5))

@@ -57,7 +57,7 @@ double Unigram::Sum(double before, double score) const {
 
 std::vector<Unigram::Last> Unigram::BestWays(std::string_view text, const std::stop_token& stop) const {
   std::vector<Last> last(text.size() + 1);  // indexed by end position
-  // The scores of the best segmentations by end position, in a ring that is as long as the longest piece.
+  // The scores of the best segmentations by end position, in a ring buffer that is longer than the longest piece.
   std::vector<double> scores(std::bit_ceil(std::min(text.size(), kMaxPieceBytes) + 1));
   const size_t mask = scores.size() - 1;
   // Keeps the first segmentation that ends at `end`, unless a later one is likelier.

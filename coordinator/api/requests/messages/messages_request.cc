@@ -133,7 +133,8 @@ GenerateCall ParseMessagesRequest(const RequestBody& body, const RequestLimits& 
   OrderedJson& chat = request.chat;
   if (generates) RefuseNoTokens(JsonObject(chat, ""), "max_tokens");
   if (generates && !chat.contains("max_tokens")) JsonObject(chat, "").Refuse("max_tokens", "is missing");
-  // Clients ask for as many tokens as the largest model could write. The answer then ends with the context.
+  // Some clients always ask for as many tokens as the largest model could write. So a larger max_tokens is lowered to
+  // the context, and the answer ends with the context.
   if (const auto it = chat.find("max_tokens");
       it != chat.end() && it->is_number_integer() && *it > limits.max_model_len)
     *it = limits.max_model_len;

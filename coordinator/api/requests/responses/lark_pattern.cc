@@ -58,7 +58,8 @@ std::string EscapedForPattern(std::string_view text) {
   return out;
 }
 
-/// Replaces each dot. A dot in Python matches every character but \n, or with the flag s (`all`) every character.
+/// Replaces each dot of a Python pattern by a class of the characters that the dot matches: all characters but \n, or
+/// with the flag s (`all`) all characters.
 std::string WithPythonsDots(const std::string& pattern, bool all) {
   std::string out;
   bool in_class = false;

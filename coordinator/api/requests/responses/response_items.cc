@@ -227,7 +227,8 @@ void ResponseItems::AddReasoning(const JsonObject& item) {
   };
   const OrderedJson* content = item.Find("content");
   if (content != nullptr && !content->empty()) return add("content", "reasoning_text");
-  // Sealed thoughts hold escaped JSON text. Clients may have changed it, so it is parsed again.
+  // Sealed thoughts are the text of a JSON string, still escaped. Clients may have changed this text, so it may no
+  // longer be valid JSON.
   const auto opened = sealed ? OpenText(*sealed) : std::nullopt;
   const OrderedJson said = opened ? OrderedJson::parse('"' + *opened + '"', nullptr, false) : OrderedJson();
   if (said.is_string()) {

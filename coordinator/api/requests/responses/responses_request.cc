@@ -87,7 +87,8 @@ bool AsksToSeal(const JsonObject& body) {
   return seals;
 }
 
-/// Translates text.format into response_format, which has the same members in two nested objects.
+/// Translates text.format into response_format. For a JSON schema, response_format has the members of text.format,
+/// except `type`, in an object `json_schema`.
 void AddTextFormat(const JsonObject& body, OrderedJson& chat) {
   const JsonObject text = body.Object("text");
   text.KnowOnly({"format", "verbosity"});
