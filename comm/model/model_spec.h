@@ -79,7 +79,8 @@ struct LayerSpec {
   bool operator==(const LayerSpec&) const = default;
 };
 
-/// Over which numbers queries and keys are normed before they rotate.
+/// The numbers over which one norm of queries or of keys is computed. The norms precede the rotation unless
+/// ModelSpec::qk_norm_rotated is set.
 enum class QkNorm : uint8_t {
   kNone,
   kHeads,  // each head alone, with one weight vector for all heads
@@ -88,7 +89,7 @@ enum class QkNorm : uint8_t {
 
 /// Everything that determines a model's computation. Read once from config.json or GGUF metadata, and never changed.
 /// All properties of a model family are here or in its list of weights (comm/model/architecture.h); the forward pass
-/// uses these two and knows no families.
+/// depends on this struct and that list alone, not on the family.
 struct ModelSpec {
   std::string architecture;  // a name in the table of comm/model/architecture.cc
   int64_t hidden_size = 0;

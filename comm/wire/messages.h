@@ -140,8 +140,8 @@ struct ShutdownMessage {
   std::string reason;
 };
 
-/// From the coordinator to a rank: wait for KV blocks from another group, and write their bytes into these
-/// blocks.
+/// From the coordinator to a rank: wait for KV blocks from another group, and write their bytes into the blocks that
+/// this message names.
 struct TakeBlocksMessage {
   uint64_t ticket = 0;
   std::string endpoint;           // endpoint to listen on; empty: TCP, on its address towards the coordinator

@@ -93,8 +93,8 @@ struct AddedSequence {
   bool operator==(const AddedSequence&) const = default;
 };
 
-/// Continues a beam: `slot` becomes a copy of `parent`, and `token` replaces its last sampled token. `slot` may be its
-/// own parent.
+/// Continues a beam: `slot` becomes a copy of `parent`, and `token` replaces the last sampled token of the copy. `slot`
+/// may be its own parent.
 struct Branch {
   SlotId slot;
   SlotId parent;

@@ -40,8 +40,8 @@ struct RopesOfKinds {
 std::optional<RopesOfKinds> RopesOfKindsFromHf(const HfConfig& config, int64_t head_dim, double full_theta,
                                                double sliding_theta);
 
-/// Returns YaRN's factor for cosines and sines in a context `scale` times as long as the original one. Attention scores
-/// grow by the factor's square.
+/// Returns YaRN's factor for cosines and sines in a context `scale` times as long as the original one: 1 + 0.1 * mscale
+/// * ln(scale), or 1 for a scale of at most 1. Attention scores grow by the factor's square.
 double YarnAttention(double scale, double mscale);
 
 Rope RopeFromGguf(const GgufConfig& config, int64_t head_dim);
