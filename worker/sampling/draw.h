@@ -28,7 +28,8 @@ struct Prefix {
   }
 };
 
-// Return whether tokens are banned until min_tokens, whether there are penalties, and whether tokens are forbidden.
+// The next three functions return whether tokens are banned until min_tokens, whether there are penalties, and whether
+// tokens are forbidden.
 bool BansTokens(const Prefix& prefix);
 bool HasPenalties(const SamplingSpec& spec);
 bool ForbidsTokens(const SamplingSpec& spec);

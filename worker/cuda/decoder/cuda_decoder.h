@@ -108,9 +108,9 @@ class CudaDecoder final : private DecoderOps {
     return memory_.sinks == nullptr ? nullptr : memory_.sinks + layer * sizes_.shard.heads.size();
   }
   const LayerSpec& LayerOf(int64_t layer) const { return spec_.layers[static_cast<size_t>(layer)]; }
-  // Returns the numbers per row of a layer's activations.
+  // Returns how many numbers a row of a layer's activations has.
   int64_t HeadsWidth(int64_t layer) const { return sizes_.shard.heads.size() * LayerOf(layer).head_dim; }
-  /// Returns the numbers per row of the input of attention's output projection.
+  /// Returns how many numbers a row of the input of attention's output projection has.
   int64_t OutWidth(int64_t layer) const {
     return spec_.latent.rank > 0 ? sizes_.shard.heads.size() * spec_.latent.value_dim : HeadsWidth(layer);
   }
@@ -120,7 +120,8 @@ class CudaDecoder final : private DecoderOps {
   void LoadTables(const ModelFiles& files);
   bool CanFuse(int64_t num_rows) const;
   bool IsFused(int64_t num_rows) const;
-  // Compute the layer's attention for decodes or for chunks. `kind` is an index into KindsOf(spec_).
+  // The next three functions compute the layer's attention for decodes or for chunks. `kind` is an index into
+  // KindsOf(spec_).
   void AttendDecodes(int64_t layer, size_t kind);
   void AttendUnplanned(int64_t layer, size_t kind);  // decodes through v1 or v2
   void AttendChunks(int64_t layer, size_t kind);
@@ -137,10 +138,10 @@ class CudaDecoder final : private DecoderOps {
   void ConvolveHeads(int64_t layer);
   void LearnByDelta(int64_t layer);
   void ScanStates(int64_t layer);
-  /// Norms the value heads of each key head together, even if several ranks hold parts of them.
+  /// Normalizes the value heads of each key head together, even if several ranks hold parts of them.
   void NormGroups(int64_t layer);
-  /// MultiplyExperts computes the outputs of the chosen experts for experts_in_ (into CudaExpertActivations::out),
-  /// MultiplyShared those of the shared expert (into `shared`).
+  /// MultiplyExperts computes the outputs of the chosen experts for experts_in_ (into CudaExpertActivations::out).
+  /// MultiplyShared computes the outputs of the shared expert (into `shared`).
   void MultiplyExperts(int64_t layer);
   void MultiplyShared(int64_t layer);
   /// activated [rows, width] = activation(gates) * ups, or, for experts without gates, activation(activated).

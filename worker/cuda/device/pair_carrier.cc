@@ -151,8 +151,8 @@ class PairLink final : public DeviceLink {
     way.runs.Reset(0);
   }
 
-  /// Unpacks into the blocks only after all bytes have arrived, because the blocks may have another use after a link is
-  /// given up.
+  /// Packs and sends a piece or, at the receiving end, receives and unpacks a piece. Unpacks into the blocks only after
+  /// all bytes have arrived, because the blocks may have another use after a link is given up.
   void MovePiece(Way& way, const kernels::PackRunsParams& params) {
     const kernels::CudaStream stream = way.device.stream();
     const int64_t bytes = params.num_blocks * params.packed_bytes;
