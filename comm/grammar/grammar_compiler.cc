@@ -30,7 +30,7 @@ constexpr size_t kMostBytes = 16u << 20;      // bytes of one grammar: a schema 
 // take 8,000 units (measured with a vocabulary of 49,152 tokens). A mask for 64 ambiguous characters takes 10^8 units.
 constexpr int64_t kUnitsPerToken = 25'000;
 // The work units for following tokens without computing masks: a base, and more for each token. A sequence that is
-// added again follows all its tokens within one step, and many sequences may come back in the same step. Following
+// added again follows all its tokens within one step, and many sequences may be added again in the same step. Following
 // 100,000 tokens must not take longer than 0.2 s. Schemas take 6 units for a token on average and 150 at most.
 constexpr int64_t kFollowingUnits = 20'000;
 constexpr int64_t kFollowingUnitsPerToken = 200;

@@ -84,7 +84,7 @@ class ModelFiles {
   void OpenTokenLayers();
   void MakeUp(const ModelTree& tree, bool prediction);
   void OpenGguf(bool prediction);
-  /// Renames tensors to the names of the family's list of weights. Of a multimodal model, keeps only the text model.
+  /// Renames tensors to the names of the family's list of weights. Keeps only the text model of a multimodal model.
   void BringNames();
   /// Decides whether the output head is a tensor of its own or the embedding. With `only_embeds`, a model without a
   /// head is taken as a model that only makes embeddings.

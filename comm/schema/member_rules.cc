@@ -42,7 +42,8 @@ class MemberWriter {
   }
 
  private:
-  /// `ahead`: in order, the index of the next member; otherwise, bits of the members that have not come.
+  /// `ahead`: if members come in a fixed order, the index of the next member; if they come in any order, a bit for each
+  /// member that has not come.
   struct State {
     size_t ahead;
     size_t count;

@@ -58,7 +58,7 @@ class CpuDecoder final : private DecoderOps {
   std::span<const float> NormedRows(int64_t row, int64_t count) const;
 
   /// Returns the numbers that PoolsEachToken(pooling) needs of the step's rows [row, row + count): [count, hidden],
-  /// [count] or [count, PooledHead::colbert]. They are valid until the next call. Call it after Forward or
+  /// [count] or [count, PooledHead::colbert]. The numbers are valid until the next call. Call it after Forward or
   /// ForwardSlice.
   std::span<const float> TokenRows(Pooling pooling, int64_t row, int64_t count);
 

@@ -78,7 +78,7 @@ class RowDrawer {
   std::vector<uint32_t> allowed_;
 };
 
-/// The number of prompt rows that are scored at a time. It bounds the memory of their logits.
+/// The number of prompt rows that are scored at a time. This number bounds the memory of the logits.
 inline constexpr int kScoredAtOnce = 32;
 
 /// Returns an empty result for the prompt rows `rows`, with memory reserved for their log-probabilities.

@@ -33,8 +33,8 @@ class StepExecutor {
   void FollowGrammarOrder(const Frame& order);
   void EndGrammars();
 
-  /// Lets later plans name an adapter that was loaded while the worker serves; null: later plans may not name it any
-  /// more (RankEngine::SetAdapter).
+  /// Lets later plans name an adapter that was loaded while the worker serves; null: later plans must not name the
+  /// adapter any more (RankEngine::SetAdapter).
   void SetAdapter(int number, std::shared_ptr<const AdapterShard> shard);
 
   /// Calls RankEngine::AllocateBlocks and returns its result. A sequence's state takes `state_blocks` blocks; throws

@@ -52,8 +52,8 @@ class CudaDecoder final : private DecoderOps {
   /// (StepShape::keeps_rows). Overwrites logits().
   void LogitsOfRows(int64_t row, int64_t count);
 
-  /// Returns the last activations, after the final norm, of a step that keeps its rows, from row `row` on. They are in
-  /// device memory: [rows, hidden] of the model's type.
+  /// Returns the last activations, after the final norm, of a step that keeps its rows, from row `row` on. The
+  /// activations are in device memory: [rows, hidden] of the model's type.
   const std::byte* NormedRows(int64_t row) const;
 
   /// Measures once which way of computing steps of `num_rows` rows is fastest. Overwrites activations. Must not run
