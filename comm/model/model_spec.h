@@ -189,9 +189,9 @@ struct ModelSpec {
   }
 };
 
-/// Sets longest_position from the ropes' scaling. YaRN and Llama 3's scaling also raise max_position, but linear
-/// scaling does not: longer contexts are then used on request only. A model with layers that rotate without scaling
-/// stays unchanged.
+/// Sets longest_position from the ropes' scaling. YaRN also raises max_position, and so does Llama 3's scaling unless
+/// the file's max_position already exceeds original_max_position. In all other cases, such as linear scaling, longer
+/// contexts are used on request only. A model with layers that rotate without scaling stays unchanged.
 void ReadReach(ModelSpec& spec);
 
 /// Throws Error, which begins with `path`, when a value is out of range or two values contradict each other.

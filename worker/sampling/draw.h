@@ -69,7 +69,9 @@ SampledToken DrawFromRow(std::span<float> logits, const Prefix& prefix, SlotId s
 /// with the number of choices.
 class RowDrawer {
  public:
-  /// Asks the constraint of a sequence with a grammar. The mask is valid until the next call.
+  /// Asks the constraint of a sequence with a grammar which tokens may follow the prefix. Returns kOverworked without
+  /// asking if another choice of the request exceeded its work limit in an earlier call. The mask is valid until the
+  /// next call.
   RowMask Allow(const Prefix& prefix, int64_t vocab_size);
   SampledToken Draw(std::span<float> logits, const Prefix& prefix, SlotId slot);
 

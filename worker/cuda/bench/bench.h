@@ -69,7 +69,7 @@ class Bench {
 
  private:
   /// Reports, and counts as wrong, a variant whose graph leaves other bytes than a single call does, and a variant
-  /// whose results are not close to those of the other variants.
+  /// whose results are not close to those of the reference method or, without one, of the last variant.
   void Check(const Case& c, const std::vector<Variant>& variants, const std::vector<const DeviceGraph*>& graphs);
 
   Device& device_;

@@ -146,7 +146,8 @@ class CudaDecoder final : private DecoderOps {
   void MultiplyShared(int64_t layer);
   /// activated [rows, width] = activation(gates) * ups, or, for experts without gates, activation(activated).
   void ActivateExperts(const void* gate_up, void* activated, int64_t rows, int64_t width, float limit);
-  /// Sets `out` to the weighted sum of the chosen experts' outputs plus `shared` (may be null).
+  /// Sets `out` to the weighted sum of the chosen experts' outputs plus the part of `shared` that its gate lets
+  /// through, all times the residual scale. `shared` is null without a shared expert.
   void CombineExperts(const void* shared, void* out);
   /// Adds the mixture as AddExperts does, in models with Mixture::normed_apart.
   void AddExpertsNormedApart(int64_t layer);
@@ -165,7 +166,7 @@ class CudaDecoder final : private DecoderOps {
   /// Returns the layer scale to apply after the MLP. The result is 1 in models with layer inputs, where AddLayerInput
   /// applies the scale.
   float ScaleAfterMlp(int64_t layer) const { return spec_.layer_input_size > 0 ? 1 : weights(layer).scale; }
-  /// out = this rank's part of x * weight^T; rank 0 also adds the bias, which may be null.
+  /// out = this rank's part of residual_scale * x * weight^T; rank 0 also adds the bias (null: no bias).
   void MultiplyOut(const void* x, int64_t k, const DeviceMatrix& weight, const void* bias, void* out);
   /// residual += the pending addition, summed over all ranks; then normed = norm(residual).
   void Norm(const void* weight, const void* bias);

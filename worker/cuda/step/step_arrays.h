@@ -73,7 +73,8 @@ class StepBuffers {
   StepArrays& Host() { return *host_; }
   const StepArrays& OnDevice() const { return *on_device_; }
 
-  /// Queues the copy of Host() to the device and switches to the other set.
+  /// Queues the copy of Host() to the device and switches to the other set. Copies only the first num_biases biases and
+  /// the first num_bans banned tokens.
   void Upload(int64_t num_biases, int64_t num_bans);
 
   int64_t device_bytes() const { return device_memory_.bytes(); }
