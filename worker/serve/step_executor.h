@@ -48,7 +48,7 @@ class StepExecutor {
     DeviceCarrier* carrier;
   };
   LentBlocks Lend(const std::vector<BlockId>& blocks, bool on_device);
-  /// Lends blocks into which other workers send their bytes.
+  /// Lends the blocks, so that bytes from other workers can be written into them.
   LentBlocks LendToFill(const std::vector<BlockId>& blocks, bool on_device);
   /// Returns the number of blocks that a sequence's state takes; 0: the model has no states.
   int state_blocks() const { return state_blocks_; }
