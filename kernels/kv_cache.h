@@ -11,8 +11,8 @@ namespace quire::kernels {
 /// The most tokens of a KV block on the CPU.
 inline constexpr int64_t kMaxBlockSize = 256;
 
-/// Returns the bytes of the keys, or of the values, of one head in one block. The CPU stores them as fp32 (kF32), as
-/// fp16 (kF16; magnitudes from 65,520 on become NaN), or as int8 (kInt8) with one scale per token and head.
+/// Returns the bytes of the keys, or of the values, of one head in one block. The CPU stores keys and values as fp32
+/// (kF32), as fp16 (kF16; magnitudes from 65,520 on become NaN), or as int8 (kInt8) with one scale per token and head.
 int64_t KvHeadBytes(NumberType type, int64_t head_dim, int64_t block_size);
 
 /// One layer of the paged KV cache as the CPU lays it out. A block holds block_size tokens of all layers contiguously,

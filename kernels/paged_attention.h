@@ -39,11 +39,12 @@ struct PagedAttentionParams {
   /// [num_heads]: a score per head that joins the softmax after scale and cap but has no value (attention sink); null:
   /// no sinks.
   const float* sinks = nullptr;
-  /// A query at position p sees positions (p - window, p + window) of the context, or all of it.
+  /// True: a query at position p sees the positions above p - window and below p + window or, without a window, the
+  /// whole context.
   bool both_ways = false;
   /// [num_heads, 2 * relative_reach + 1]: a number for the distance of key and query, key position - query position,
   /// from -relative_reach to relative_reach, which is added to a score after scale and cap; null: nothing is added.
-  /// Farther keys get the number of the farthest distance on their side. Not with ALiBi.
+  /// Farther keys get the number of the farthest distance on their side. Must be null with ALiBi.
   const float* relative_bias = nullptr;
   int64_t relative_reach = 0;
   /// [num_sequences]: positions of the sequences' first queries; null: the queries are the last tokens. Only with

@@ -45,9 +45,9 @@ void RouteExperts(const CudaStream& stream, const RouteExpertsParams& params);
 /// Added to the sum of sigmoids before division by the sum, which may be 0.
 inline constexpr float kLeastSigmoidSum = 1e-20f;
 
-/// Orders pairs (token, choice) by expert, so that the weights of each expert are read once for all its tokens. A
-/// stable counting sort; pair = token * experts_per_token + choice. Pairs whose expert lies outside [first_expert,
-/// first_expert + num_experts) are left out, because another rank has that expert.
+/// Orders pairs (token, choice) by expert, so that the weights of each expert are read once for all its tokens. The
+/// order is that of a stable counting sort; pair = token * experts_per_token + choice. Pairs whose expert lies outside
+/// [first_expert, first_expert + num_experts) are left out, because another rank has that expert.
 struct GroupByExpertParams {
   const int32_t* experts;  // [num_pairs] expert of each pair
   int64_t num_pairs;

@@ -27,14 +27,14 @@ struct StateView {
   const int32_t* query_start;  // [num_sequences + 1], query_start[0] == 0: rows of each sequence's new tokens
   const int32_t* context_len;  // [num_sequences], including the new tokens
   int64_t num_sequences;
-  /// [num_sequences] Not 0: the operation computes from the sequence's state and leaves the state as it is. Null: it
-  /// advances all states. Always null on CUDA.
+  /// [num_sequences] Not 0: the operation computes from the sequence's state and leaves the state as it is. If `held`
+  /// is null, the operation advances all states. Always null on CUDA.
   const int32_t* held = nullptr;
   /// The number of bytes, from the start of each block, that belong to the address space; 0: all bytes of a block.
   /// Always 0 on CUDA.
   int64_t bytes_of_block = 0;
 
-  // The functions below read the arrays, so these must be in host memory.
+  // The functions below read the arrays, so they work only if the arrays are in host memory.
   int64_t new_tokens(int64_t sequence) const { return query_start[sequence + 1] - query_start[sequence]; }
   bool pads(int64_t sequence) const { return context_len[sequence] == 0; }
   bool holds(int64_t sequence) const { return held != nullptr && held[sequence] != 0; }

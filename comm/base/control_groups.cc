@@ -16,8 +16,8 @@ struct Hierarchy {
   bool v2 = false;
 };
 
-/// The paths of this process's control group: in v2, and in v1's hierarchy of one controller. nullopt: the process has
-/// no group there.
+/// The paths of this process's control group in v2's hierarchy, and in v1's hierarchy of one controller. nullopt: the
+/// process has no group in that hierarchy.
 struct Membership {
   std::optional<std::string> v1, v2;
 };
@@ -81,8 +81,8 @@ std::vector<Hierarchy> ReadHierarchies(const std::string& controller, const std:
   return found;
 }
 
-/// Returns the group's path below the mount point: "" or "/a/b". A group that the mount does not show counts as the
-/// group at the mount point.
+/// Returns the path of `group` below the mount point: "" or "/a/b". The mount point shows the group `shown_from`. A
+/// group that the mount does not show counts as the group at the mount point.
 std::string BelowMount(const std::string& group, const std::string& shown_from) {
   if (("/" + group + "/").find("/../") != std::string::npos || group == "/") return "";
   if (shown_from == "/") return group;

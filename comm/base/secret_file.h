@@ -9,8 +9,8 @@
 
 namespace quire {
 
-/// Bytes that other processes must not read. Their memory (from libsodium's allocator) is locked, lies between guard
-/// pages, stays out of core dumps, and is overwritten when freed. Call sodium_init first.
+/// Bytes that other processes must not read. The memory of a Secret (from libsodium's allocator) is locked, lies
+/// between guard pages, stays out of core dumps, and is overwritten when freed. Call sodium_init first.
 class Secret {
  public:
   Secret() = default;

@@ -27,10 +27,10 @@ constexpr size_t kMostBytes = 16u << 20;      // bytes of one grammar: a schema 
 
 // A matcher has a reserve of work units (parsing_budget.h), at most Bounds::units. Each token adds this many units to
 // the reserve. Schemas usually take some hundred units for a token; at worst, where several text formats meet, they
-// take 8,000 units (measured with 49,152 tokens). A mask for 64 ambiguous characters takes 10^8 units.
+// take 8,000 units (measured with a vocabulary of 49,152 tokens). A mask for 64 ambiguous characters takes 10^8 units.
 constexpr int64_t kUnitsPerToken = 25'000;
 // The work units for following tokens without computing masks: a base, and more for each token. A sequence that is
-// added again follows all its tokens within one step, and many sequences may come back in the same step. Following
+// added again follows all its tokens within one step, and many sequences may be added again in the same step. Following
 // 100,000 tokens must not take longer than 0.2 s. Schemas take 6 units for a token on average and 150 at most.
 constexpr int64_t kFollowingUnits = 20'000;
 constexpr int64_t kFollowingUnitsPerToken = 200;
@@ -158,7 +158,8 @@ struct GrammarMatcher::Parts {
     return matcher.has_value();
   }
 
-  /// Fills in xgrammar's bits for the token that comes next.
+  /// Sets the bit of each token that xgrammar allows next. Sets all bits when xgrammar allows every token or when the
+  /// answer has ended.
   void Fill(std::span<uint32_t> bits) {
     int64_t shape[] = {static_cast<int64_t>(bits.size())};
     DLTensor tensor{bits.data(), {kDLCPU, 0}, 1, xgrammar::GetBitmaskDLType(), shape, nullptr, 0};

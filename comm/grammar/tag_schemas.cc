@@ -25,7 +25,7 @@ std::optional<ValueStyle> StyleOf(const OrderedJson& format) {
   return std::nullopt;
 }
 
-/// Rewrites a format that describes values: patterns and schemas. Leaves other formats unchanged.
+/// Rewrites one format of a structural tag if it is a pattern or a schema. Leaves other formats unchanged.
 void Rewrite(OrderedJson& format) {
   const OrderedJson type = format.value("type", OrderedJson());
   if (type == "regex" && format.contains("pattern") && format["pattern"].is_string())

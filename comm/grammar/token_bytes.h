@@ -8,8 +8,8 @@
 
 namespace quire {
 
-/// True when byte `next` may follow byte `lead` in UTF-8. xgrammar by itself accepts every continuation byte, and with
-/// it overlong encodings, surrogates, and code points beyond Unicode.
+/// False when the continuation byte `next` must not follow the lead byte `lead` in UTF-8, because the character would
+/// be an overlong encoding, a surrogate, or a code point beyond Unicode. xgrammar by itself accepts all of these.
 bool MayFollow(unsigned char lead, unsigned char next);
 
 /// The bytes of a vocabulary's tokens, without tokens that valid text cannot contain.

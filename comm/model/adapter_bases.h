@@ -33,8 +33,8 @@ using BaseMatrices = std::map<std::string, BaseMatrix>;
 /// Versions of HF store the matrices of experts stacked or separately, so an HF model has them under both names.
 BaseMatrices BaseMatricesOf(const ModelSpec& spec, Naming naming);
 
-/// Returns the gates and ups of a layer's experts, or with `downs` their downs, stacked as newer versions of HF store
-/// them. Returns nothing for a layer without experts.
+/// Returns the gate and up projections of a layer's experts, or with `downs` their down projections, stacked as newer
+/// versions of HF store them. Returns nullopt for a layer without experts.
 std::optional<BaseMatrix> StackedExperts(const ModelSpec& spec, int64_t layer, bool downs);
 
 /// Returns the other names that a module has in other versions of HF: block_sparse_moe became mlp in some families.
@@ -46,8 +46,8 @@ std::optional<int64_t> LayerNumberIn(const std::string& module);
 /// Returns the name of the embedding or of the head, even if the model's files have one tensor for both.
 std::string TableName(const ModelSpec& spec, Role role, Naming naming);
 
-/// Returns the spec with the orders of rows and columns of the other kind of file (GGUF or safetensors). Returns
-/// nothing if these orders are not known.
+/// Returns the spec with the orders of rows and columns that files with the naming `of_other` have, if `spec` describes
+/// a file of the other kind (GGUF or safetensors). Returns nullopt if these orders are not known.
 std::optional<ModelSpec> LayoutOfOtherFormat(const ModelSpec& spec, Naming of_other);
 
 }  // namespace quire

@@ -52,7 +52,7 @@ class AdapterConfig {
  private:
   /// Names of modules. The set contains a module if it has the module's whole name or the last parts of that name.
   using Names = std::set<std::string, std::less<>>;
-  /// Numbers for single modules, in the order of the file. The first pattern that matches a module decides.
+  /// Ranks or alphas of single modules, in the order of the file. The first pattern that matches a module decides.
   using Exceptions = std::vector<std::pair<NamePattern, double>>;
   class Reader;
 

@@ -68,7 +68,7 @@ class GgufAdapterReader {
       Fail("{}: adapter.alora.invocation_tokens is not supported: the adapter begins within a prompt", file_.path);
   }
 
-  /// Returns llama.cpp's factor. If alpha is 0, the factor is 1.
+  /// Returns llama.cpp's factor of the product of a matrix's a and b: alpha / rank, or 1 if alpha is 0.
   float ScaleOf(const std::string& name, int64_t rank) const {
     const double scale = alpha_ == 0 ? 1 : alpha_ / static_cast<double>(rank);
     return FactorOf(file_.path, name, scale, "adapter.lora.alpha");

@@ -28,8 +28,8 @@ Tensor RowsOf(const Tensor& tensor, int64_t first, int64_t count) {
           tensor.data.subspan(static_cast<size_t>(first) * bytes, static_cast<size_t>(count) * bytes)};
 }
 
-/// True for weights that form no linear modules in some versions of HF. A configuration that targets modules may or may
-/// not mean these weights.
+/// True for weights that form no linear modules in some versions of HF. So it is not certain that a configuration that
+/// targets modules means these weights, too.
 bool MayBeLeftOut(Role role) { return role == Role::kRouter || role == Role::kSharedScale || IsOfExpert(role); }
 
 }  // namespace

@@ -74,7 +74,7 @@ int64_t TimesUsed(const ModelSpec& spec, Role role, size_t layer) {
   return IsOfExpert(role) ? spec.mixture.experts_per_token : 1;
 }
 
-/// Returns the length of the matrix across `axis`: how many numbers each row or column along the axis has.
+/// Returns how many numbers each row or column of the matrix along `axis` has; 0 if the matrix does not have this axis.
 int64_t NumbersAcross(const ModelSpec& spec, const WeightSpec& weight, Axis axis, size_t layer) {
   const auto l = static_cast<int64_t>(layer);
   return weight.rows == axis ? Extent(spec, weight.cols, l) : weight.cols == axis ? Extent(spec, weight.rows, l) : 0;

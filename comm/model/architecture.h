@@ -64,7 +64,7 @@ bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming na
 
 /// Returns how many numbers of the layers' and the head's matrices belong to one unit of `axis`. A unit is one number
 /// of a query, one column of the MLP or one token of the vocabulary. A rank with one more unit reads this many more
-/// numbers in a step of one token. Of the experts, only those that a token chooses count.
+/// numbers in a step of one token. Only the experts that a token chooses count.
 int64_t MatrixNumbersPerUnit(const ModelSpec& spec, Axis axis);
 
 /// Returns MatrixNumbersPerUnit for each layer separately, without the head: [layers].

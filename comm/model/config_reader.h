@@ -20,7 +20,7 @@ class HfConfig {
   int64_t Count(const char* key) const;
   int64_t Count(const char* key, int64_t otherwise) const { return Has(key) ? Count(key) : otherwise; }
   double Real(const char* key, double otherwise) const;
-  /// Returns `otherwise` when the key is missing, and 0 when it is null.
+  /// Returns the number under `key`; `otherwise` when the key is missing, and 0 when its value is null.
   double RealOrNull(const char* key, double otherwise) const;
   bool Flag(const char* key, bool otherwise = false) const;
   std::string Text(const char* key, const std::string& otherwise) const;

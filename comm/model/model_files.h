@@ -48,7 +48,7 @@ class ModelFiles {
   /// Returns the rows of its tensor that the layer's weight of this role occupies.
   RowPlaces PlacesOf(Role role, int64_t layer) const;
   bool Has(Role role, int64_t layer = 0) const { return !placed_[PlaceOf(role, layer)].empty(); }
-  /// Returns the adapters in the order of Open. Number 1 of AddedSequence::adapter is the first of them.
+  /// Returns the adapters in the order of Open. AddedSequence::adapter counts them from 1.
   const std::vector<AdapterFiles>& adapters() const { return adapters_; }
   /// Returns the name in the family's list for a tensor's name in HF's files, which depends on the class that wrote
   /// them.
@@ -80,11 +80,11 @@ class ModelFiles {
   void TakePart(bool prediction);
   Naming naming() const { return gguf_ ? Naming::kGguf : Naming::kHf; }
   void OpenHf(bool prediction);
-  /// Reads the layers for every row (PooledHead), which bge-m3 has in separate files.
+  /// Reads the layers that are applied to every token's output row (PooledHead), which bge-m3 has in separate files.
   void OpenTokenLayers();
   void MakeUp(const ModelTree& tree, bool prediction);
   void OpenGguf(bool prediction);
-  /// Renames tensors to the names of the family's list of weights. Of a multimodal model, keeps only the text model.
+  /// Renames tensors to the names of the family's list of weights. Keeps only the text model of a multimodal model.
   void BringNames();
   /// Decides whether the output head is a tensor of its own or the embedding. With `only_embeds`, a model without a
   /// head is taken as a model that only makes embeddings.

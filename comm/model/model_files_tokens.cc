@@ -1,4 +1,4 @@
-// Opens the files that contain the layers for every token, beside a model's other files.
+// Opens the files, beside a model's other files, of the layers that are applied to every token's output row (bge-m3).
 #include <string_view>
 #include <utility>
 

@@ -104,7 +104,8 @@ void CheckMixtures(const ModelSpec& s, const std::string& path) {
 void CheckMixers(const ModelSpec& s, const std::string& path) {
   if (s.num_state_layers() == 0) return;
   CheckRecurrence(s.recurrence, path);
-  // The blocks of the KV pool hold the states. Without keys and values the blocks would have no bytes.
+  // States are stored in blocks of the KV pool, whose size follows from the keys and values. Without keys and values
+  // the blocks would have no bytes.
   if (!std::ranges::any_of(s.layers, &LayerSpec::has_kv)) Fail("{}: models without attention are not supported", path);
   const Mixer mixer = std::ranges::find_if(s.layers, &LayerSpec::has_state)->mixer;
   const auto is_other = [&](const LayerSpec& layer) { return layer.has_state() && layer.mixer != mixer; };

@@ -79,7 +79,8 @@ struct LayerSpec {
   bool operator==(const LayerSpec&) const = default;
 };
 
-/// Over which numbers queries and keys are normed before they rotate.
+/// The numbers over which one norm of queries or of keys is computed. The norms precede the rotation unless
+/// ModelSpec::qk_norm_rotated is set.
 enum class QkNorm : uint8_t {
   kNone,
   kHeads,  // each head alone, with one weight vector for all heads
@@ -88,7 +89,7 @@ enum class QkNorm : uint8_t {
 
 /// Everything that determines a model's computation. Read once from config.json or GGUF metadata, and never changed.
 /// All properties of a model family are here or in its list of weights (comm/model/architecture.h); the forward pass
-/// uses these two and knows no families.
+/// depends on this struct and that list alone, not on the family.
 struct ModelSpec {
   std::string architecture;  // a name in the table of comm/model/architecture.cc
   int64_t hidden_size = 0;
@@ -188,9 +189,9 @@ struct ModelSpec {
   }
 };
 
-/// Sets longest_position from the ropes' scaling. YaRN and Llama 3's scaling also raise max_position, but linear
-/// scaling does not: longer contexts are then used on request only. A model with layers that rotate without scaling
-/// stays unchanged.
+/// Sets longest_position from the ropes' scaling. YaRN also raises max_position, and so does Llama 3's scaling unless
+/// the file's max_position already exceeds original_max_position. In all other cases, such as linear scaling, longer
+/// contexts are used on request only. A model with layers that rotate without scaling stays unchanged.
 void ReadReach(ModelSpec& spec);
 
 /// Throws Error, which begins with `path`, when a value is out of range or two values contradict each other.

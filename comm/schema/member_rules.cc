@@ -31,7 +31,8 @@ class MemberWriter {
     }
   }
 
-  /// Returns the rule for all members; the end alone is an alternative when no member is required.
+  /// Returns the rule for all members and the end. If no member is required, the end alone is an alternative. Returns
+  /// an empty name if no object is possible.
   std::string Begin() {
     const State first = {in_order_ ? 0u : (1u << awaited_.size()) - 1, 0};
     std::vector<std::string> ways;
@@ -41,7 +42,8 @@ class MemberWriter {
   }
 
  private:
-  /// `ahead`: in order, the index of the next member; otherwise, bits of the members that have not come.
+  /// `ahead`: if members come in a fixed order, the index of the next member; if they come in any order, a bit for each
+  /// member that has not come.
   struct State {
     size_t ahead;
     size_t count;

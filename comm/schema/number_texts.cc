@@ -76,8 +76,8 @@ std::string Written(int place, const std::vector<std::string>& digits, Rest rest
   return front + AnyOf(ways);
 }
 
-/// Returns a pattern for the numbers whose first nonzero digit stands at 10^place and whose digits are greater, or
-/// less, than the bound's.
+/// Returns a pattern for the numbers whose first nonzero digit stands at 10^place and whose digits are less (`below`)
+/// or greater than the digits `bound`. Equal digits are included unless `excluded` is set.
 std::string Compared(int place, const std::string& bound, bool below, bool excluded) {
   std::vector<std::string> ways, digits;
   for (size_t i = 0; i < bound.size(); ++i) {
@@ -112,7 +112,8 @@ std::string Exponents(int least, int most) {
   return "[eE]" + AnyOf(ways);
 }
 
-/// Returns a pattern for positive numbers above, or below, a positive bound.
+/// Returns a pattern for positive numbers less (`below`) or greater than a positive bound. The bound itself is included
+/// unless `excluded` is set.
 std::string Positive(const Decimal& bound, bool below, bool excluded) {
   const int e = bound.exponent;
   std::vector<std::string> ways = {Compared(e, bound.digits, below, excluded)};

@@ -17,7 +17,7 @@ constexpr int kMostTimes = 128;
 // Blanks and line ends as ECMA 262 defines them.
 const CodeRanges kSpaces = {{0x09, 0x0d},     {0x20, 0x20},     {0xa0, 0xa0},     {0x1680, 0x1680}, {0x2000, 0x200a},
                             {0x2028, 0x2029}, {0x202f, 0x202f}, {0x205f, 0x205f}, {0x3000, 0x3000}, {0xfeff, 0xfeff}};
-// Code points that only other pattern engines count as blanks. \S matches neither these nor kSpaces.
+// Code points that only other pattern engines count as blanks. \S matches neither kSpacesOfOthers nor kSpaces.
 const CodeRanges kSpacesOfOthers = {{0x1c, 0x1f}, {0x85, 0x85}};
 const CodeRanges kDigits = {{'0', '9'}};
 const CodeRanges kWordSigns = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
@@ -109,7 +109,8 @@ class Parser {
     return out;
   }
 
-  /// Parses {2}, {2,} or {2,5}. Any other brace stands for itself.
+  /// Parses a repetition such as {2}, {2,} or {2,5}; `most` is -1 if there is no upper limit. Returns false for any
+  /// other brace, which stands for itself.
   bool Times(int& least, int& most) {
     const size_t begin = at_;
     if (!Take('{')) return false;
@@ -225,7 +226,8 @@ class Parser {
     if (digits < least || value > kLastCodePoint) Fail("has an escape without its digits");
     return value;
   }
-  /// Parses four hexadecimal digits, a surrogate pair of two such escapes, or digits in braces.
+  /// Parses the rest of a \u escape: four hexadecimal digits, a surrogate pair of two such escapes, or digits in
+  /// braces.
   CodePoint Unicode() {
     if (Take('{')) {
       const CodePoint value = Hexadecimal(1, 6);

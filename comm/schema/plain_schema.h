@@ -65,7 +65,8 @@ struct PlainSchema {
   bool TakesAllTexts() const { return Has(kStringType) && !values && !texts && !length.bounded(); }
   /// Returns the texts of all accepted strings, with `texts` and `length` combined.
   TextAutomaton Texts() const;
-  /// Returns the number of automaton states of `texts` and `length` combined; 0 when only one of the two is set.
+  /// Returns the number of automaton states of `texts` and `length` combined; 0 unless both are set, and SIZE_MAX if
+  /// the states are too many to be computed.
   size_t StatesOfCountedTexts() const;
   /// Returns the schema that a member of this name must fulfil.
   OrderedJson ForName(const std::string& name) const;

@@ -146,8 +146,9 @@ class StateWriter {
            static_cast<size_t>(edges[0].to) == state;
   }
 
-  /// Names the states that no later state leads back to. Equal states of all texts of a grammar share one rule, so
-  /// texts with different length limits share their common part.
+  /// Names the states from which no cycle of states can be reached, each after the states to which its edges lead. A
+  /// state that accepts every further text gets the rule of OpenTail. Equal states of all texts of a grammar share one
+  /// rule, so texts with different length limits share their common part.
   void NameWhatComesBeforeItself() {
     for (bool more = true; more;) {
       more = false;

@@ -266,7 +266,8 @@ void KeywordReader::ReadObject() {
     }
   }
   out_.member_count = Between("minProperties", "maxProperties");
-  // The grammar allows a name outside `properties` twice, but the parsed object has it once.
+  // The grammar allows a name outside `properties` twice, but the parsed object has it once. So the grammar cannot
+  // count such members.
   const size_t sure = std::max<size_t>(1, out_.required.size());
   if (out_.member_count.least > sure && (out_.others != false || !out_.by_pattern.empty())) {
     Unkept("minProperties", "needs additionalProperties: false");

@@ -90,7 +90,7 @@ std::string PlaceOf(const std::string& where, const std::string& keyword) {
 
 const OrderedJson* SchemaReader::Find(const std::string& reference) const {
   if (!reference.starts_with('#')) {
-    // A reference may contain the schema's own $id.
+    // A reference may begin with the root schema's own $id.
     const auto id = root_.is_object() ? root_.find("$id") : root_.end();
     if (!root_.is_object() || id == root_.end() || !id->is_string()) return nullptr;
     const auto& own = id->get_ref<const std::string&>();

@@ -18,7 +18,7 @@ struct SchemaRemarks {
 };
 
 /// Turns a schema with references, alternatives and combinations into plain schemas. A keyword that cannot be enforced
-/// is remarked and otherwise ignored.
+/// gets a remark and is ignored.
 class SchemaReader {
  public:
   /// References are resolved in `root`, which must outlive the reader. `remarks` may be null.

@@ -57,7 +57,7 @@ bool ExcludeAt(const SchemaReader& reader, const OrderedJson& a, const OrderedJs
   });
 }
 
-/// True when one of the objects requires a member whose two schemas no value fulfils.
+/// True when one of the objects requires a member for which no value fulfils the schemas of both objects.
 bool ExcludeObjects(const SchemaReader& reader, const PlainSchema& a, const PlainSchema& b, int depth) {
   const auto told_apart = [&](const std::string& name) {
     return ExcludeAt(reader, a.ForName(name), b.ForName(name), depth + 1);

@@ -234,7 +234,8 @@ TextAutomaton Not(const TextAutomaton& automaton) {
 TextAutomaton Minimised(const TextAutomaton& automaton) {
   const TextAutomaton whole = Complete(Trimmed(automaton));
   const size_t count = whole.states.size();
-  // Equal states have equal distances to texts inside and outside the set. Groups are split until all states of a group
+  // States are equal if they accept the same continuations. Equal states have equal distances to accepted and to
+  // refused texts, so states are first grouped by these distances. Groups are then split until all states of a group
   // lead to the same groups.
   const std::vector<int> to_end = Distances(whole, true), to_other = Distances(whole, false);
   std::map<std::pair<int, int>, int> first_groups;

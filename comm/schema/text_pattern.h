@@ -7,7 +7,7 @@
 namespace quire {
 
 /// Returns the texts in which an ECMA 262 pattern finds a match, as JSON Schema's `pattern` requires; only anchors tie
-/// it to the text's beginning and end. Throws Error, whose text names no field, for an invalid pattern, for
+/// the match to the text's beginning and end. Throws Error, whose text names no field, for an invalid pattern, for
 /// look-around, word boundaries, back references and Unicode properties, and for patterns that unfold to too many
 /// states.
 TextAutomaton TextsWith(std::string_view pattern);

@@ -205,7 +205,7 @@ std::vector<std::pair<TextAutomaton, OrderedJson>> ValueRules::OtherNames(const 
     }
     free = Intersection(free, allowed);
   }
-  // Splits the names by the patterns that match and that do not match.
+  // Splits the names outside `properties` into sets, so that each pattern matches all names of a set or none of them.
   std::vector<std::pair<TextAutomaton, OrderedJson>> parts = {{std::move(free), schema.others}};
   std::vector<bool> found = {false};
   for (const auto& [pattern, member] : schema.by_pattern) {

@@ -35,7 +35,8 @@ class ValueRules {
   /// Returns the constraints of members that `properties` does not name: sets of names, each with the schema of its
   /// members.
   std::vector<std::pair<TextAutomaton, OrderedJson>> OtherNames(const PlainSchema& schema) const;
-  /// Returns the schemas of all named members: first the members in `properties`, then the other required members.
+  /// Returns the schemas of all named members: first the members in `properties`, then the other required members. A
+  /// name that schema.names refuses gets the schema `false`.
   PlainSchema::Named NamedMembers(const PlainSchema& schema) const;
   /// Returns the body of a rule for exactly this value.
   std::string Constant(const OrderedJson& value);

@@ -208,7 +208,7 @@ struct Topology : ModelSettings {
     bool operator==(const Limits&) const = default;
   } limits;
 
-  /// Limits of one API key. 0 means that the key has no such limit; for max_queued_reqs, -1 does.
+  /// Limits of one API key. 0 means that the key has no such limit; for max_queued_reqs, -1 means that.
   struct KeyLimits {
     int max_running_seqs = 0;       // sequences that may run at the same time, in each replica
     int max_queued_reqs = -1;       // choices that wait; requests beyond are refused

@@ -461,7 +461,8 @@ void Lay(const SettingOverride& setting, YamlNode& document) {
   SayGivenAs(setting.given_as, *node);
 }
 
-/// Throws Error when two overrides set the same key, because neither takes precedence.
+/// Throws Error when two overrides set the same key, or when one sets a key within the other's, because neither takes
+/// precedence.
 void CheckSaidOnce(const std::vector<SettingOverride>& settings) {
   const auto holds = [](const std::string& outer, const std::string& inner) {
     return inner == outer || inner.starts_with(outer + ".");

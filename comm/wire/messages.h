@@ -140,8 +140,8 @@ struct ShutdownMessage {
   std::string reason;
 };
 
-/// From the coordinator to a rank: wait for KV blocks from another group, and write their bytes into these
-/// blocks.
+/// From the coordinator to a rank: wait for KV blocks from another group, and write their bytes into the blocks that
+/// this message names.
 struct TakeBlocksMessage {
   uint64_t ticket = 0;
   std::string endpoint;           // endpoint to listen on; empty: TCP, on its address towards the coordinator
@@ -172,9 +172,9 @@ struct GiveBlocksMessage {
 
   GroupCut cut() const { return {shares, stage_layers}; }
 };
-/// From the coordinator to a rank: these blocks hold nothing, so the rank gives their memory back to the system.
-/// Writing to a block takes memory for it again. Each run has two numbers: its first block, and the number of its
-/// blocks.
+/// From the coordinator to a rank: the blocks of these runs hold nothing, so the rank gives their memory back to the
+/// system. Writing to a block takes memory for it again. Each run has two numbers: its first block, and the number of
+/// its blocks.
 struct FreeBlocksMessage {
   std::vector<BlockId> device_runs, host_runs;
 };

@@ -93,8 +93,8 @@ struct AddedSequence {
   bool operator==(const AddedSequence&) const = default;
 };
 
-/// Continues a beam: `slot` becomes a copy of `parent`, and `token` replaces its last sampled token. `slot` may be its
-/// own parent.
+/// Continues a beam: `slot` becomes a copy of `parent`, and `token` replaces the last sampled token of the copy. `slot`
+/// may be its own parent.
 struct Branch {
   SlotId slot;
   SlotId parent;
@@ -327,8 +327,8 @@ struct StepResult {
   uint32_t swap_micros = 0;          // part of compute_micros that moved blocks to and from the host
   std::vector<SampledToken> tokens;  // verified draws of the batch, in batch order; empty except for rank 0
   std::vector<PromptScores> scores;  // scored prompt tokens, in batch order; empty except for rank 0
-  /// Guesses of rank 0's draft model, at most one for each order of the plan, in the order of the plan. Their `tokens`
-  /// follow the tokens that the step has sampled.
+  /// Guesses of rank 0's draft model, at most one for each order of the plan, in the order of the plan. The `tokens` of
+  /// a guess follow the tokens that the step has sampled.
   std::vector<Draft> guesses = {};
   uint32_t guess_micros = 0;  // part of compute_micros that the draft model took
 };

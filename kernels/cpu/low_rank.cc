@@ -38,7 +38,7 @@ float* RoomFor(std::vector<float>& room, int64_t count) {
 }
 
 /// Returns the item's rows of x for its first product: in x itself if they are neighbours there, otherwise in `copy`.
-/// Sets the stride.
+/// Sets `stride`, the number of floats from one row to the next.
 const float* RowsOfX(const LowRankItem& item, const LowRankParams& p, std::vector<float>& copy, int64_t& stride) {
   const LowRankGroup& group = *item.group;
   const int32_t* rows = (group.x_rows != nullptr ? group.x_rows : group.rows) + item.first_row;

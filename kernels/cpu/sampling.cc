@@ -149,8 +149,9 @@ std::vector<Ranked> Restricted(std::span<const float> logits, const Weights& wei
   return kept;
 }
 
-/// Walks through the tokens in the order of ids, up to `left` of the mass. Returns `otherwise` if no token was reached,
-/// and the last token with a weight if rounding leads past the end of a block.
+/// Returns the first token, in the order of ids, up to which the weights sum up to more than `left`. If rounding leads
+/// past the end of that token's block, returns the block's last token with a weight. Returns `otherwise` if all weights
+/// together do not exceed `left`.
 int32_t Walk(const Weights& weights, double left, int32_t otherwise) {
   for (size_t block = 0; block < weights.of_block.size(); ++block) {
     if (left >= weights.of_block[block]) {

@@ -17,8 +17,8 @@ class ThreadPool {
 
   int num_threads() const { return static_cast<int>(threads_.size()) + 1; }
 
-  /// Calls body(begin, end, thread) once per thread with a contiguous part of [0, count). Parts begin at multiples of
-  /// `grain`.
+  /// Cuts [0, count) into at most one contiguous part for each thread, and calls body(begin, end, thread) for each
+  /// part. Parts begin at multiples of `grain`.
   void ForRange(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t, int)>& body);
 
   /// Calls body(item, thread) for every item in [0, count). A thread takes the next item whenever it is free.

@@ -11,7 +11,8 @@ struct CeilingsBench {
   int threads = 1;        // threads of each rank
 };
 
-/// Measures the rates of reading and computing of all ranks together, while all of them run. Collective call.
+/// Measures the rates of reading and computing of all ranks together, while all of them run. Rank 0 writes the rates to
+/// bench.json_file. Collective call. Returns the exit status.
 int RunCeilingsBench(const CeilingsBench& bench, MpiBootstrap& mpi);
 
 }  // namespace quire

@@ -11,7 +11,8 @@ namespace {
 
 constexpr auto kSumDeadline = std::chrono::seconds(20);
 
-/// Returns an all-reduce in the memory of this rank's device.
+/// Returns an all-reduce in the memory of this rank's device. queue(data, count, stream) queues the sum of `count`
+/// floats in place.
 SumMethod DeviceMethod(const std::string& name, int64_t max_bytes, const std::shared_ptr<DeviceGroup>& group,
                        std::function<void(void*, int64_t, void*)> queue) {
   void* data = AllocateOnDevice(static_cast<size_t>(max_bytes));

@@ -118,7 +118,7 @@ class CutBench {
   std::vector<std::byte> rows_, tokens_;
 };
 
-/// Parses "2x1,1x2" into pairs of numbers.
+/// Parses "2x1,1x2" into pairs (ranks of a stage, stages). Throws Error for a pair whose product is not `ranks`.
 std::vector<std::pair<int, int>> CutsOf(const std::string& text, int ranks) {
   std::vector<std::pair<int, int>> cuts;
   for (size_t begin = 0; begin < text.size();) {

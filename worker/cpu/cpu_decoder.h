@@ -58,8 +58,8 @@ class CpuDecoder final : private DecoderOps {
   std::span<const float> NormedRows(int64_t row, int64_t count) const;
 
   /// Returns the numbers that PoolsEachToken(pooling) needs of the step's rows [row, row + count): [count, hidden],
-  /// [count] or [count, PooledHead::colbert]. They are valid until the next call. Call it after Forward or
-  /// ForwardSlice.
+  /// [count] or [count, PooledHead::colbert]. The numbers are valid until the next call. Call it after Forward or
+  /// ForwardSlice. Throws Error if the model has no layer for this pooling.
   std::span<const float> TokenRows(Pooling pooling, int64_t row, int64_t count);
 
   const ModelWeights& weights() const { return weights_; }

@@ -54,8 +54,8 @@ std::vector<Draft> DraftStack::Guess(const std::vector<GuessOrder>& orders, cons
   return drafts;
 }
 
-/// Chooses the sequences of the next pass, and sets one lane for each of them. Returns false when one pass cannot read
-/// all the tokens that the orders need.
+/// Chooses the sequences of the next pass, and adds a Lane for each of these sequences. Returns false when one pass
+/// cannot read all the tokens that the orders need.
 bool DraftStack::Collect(const std::vector<GuessOrder>& orders, const SequenceTable& table) {
   lanes_.clear();
   writing_.clear();
@@ -139,8 +139,8 @@ void DraftStack::BeginTails() {
   }
 }
 
-/// Records the tokens that the first pass has read, and copies the computed tokens of each last block back. Later
-/// tokens in the block are not recorded.
+/// Records the tokens that the first pass has read. Copies the computed tokens of each sequence's last block from the
+/// lane's copy back into that block. Later tokens in the block are not recorded.
 void DraftStack::EndTails() {
   const int size = block_size();
   for (const Lane& lane : lanes_) {

@@ -51,7 +51,7 @@ class Guesser {
   virtual int64_t weight_bytes() const = 0;
   /// Returns the name of the guesser for a sentence of the log, for example "the draft model PATH".
   virtual std::string Name() const = 0;
-  /// Sets the memory: num_blocks blocks, then the spare blocks.
+  /// Sets the memory for guesses: `pool` has num_blocks blocks, then the spare blocks.
   void UsePool(std::byte* pool, const Places& places, int num_blocks);
   /// Marks the batch's tokens as not read. Called before the served model computes the batch.
   void Overwrite(const std::vector<BatchMember>& batch, const SequenceTable& table);

@@ -31,8 +31,8 @@ class CpuLatents {
   const float* values() const { return values_.data(); }
 
  private:
-  /// Computes products_ [heads, tokens, rows of a head's matrix] = x * matrix^T for each head. x is [tokens, heads];
-  /// its entries are `apart` floats apart.
+  /// Computes products_ [heads, tokens, rows of a head's matrix] = x * matrix^T for each head. x has a vector for each
+  /// head of each token [tokens, heads]; the vectors begin `apart` floats apart.
   void MultiplyByHead(const Matrices& weights, const float* x, int64_t apart, int64_t tokens);
   /// Copies the rotated part of a head in half-split order: first the dimensions i, then their partners.
   void PutRotated(const float* from, float* to) const;

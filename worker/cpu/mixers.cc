@@ -178,14 +178,15 @@ void CpuMixers::ScanStates(const MixerWeights& weights, const kernels::StateView
                                 .state = heads});
 }
 
-/// Norms each value head on its own.
+/// Normalizes each value head on its own, and multiplies it by silu(gate).
 void CpuMixers::NormHeads(const std::vector<float>& weight, int64_t tokens) {
   kernels::GatedNorm(stream_, {NumberType::kF32, out_.data(), in_.data() + shape_.gates, weight.data(), tokens,
                                shard_.value_heads.size(), spec_.recurrence.value_dim, shape_.in_width,
                                static_cast<float>(spec_.norm_epsilon)});
 }
 
-/// Norms the value heads of each key head together, even if several ranks hold parts of them.
+/// Multiplies the value heads by silu(gate), then normalizes the value heads of each key head together, even if several
+/// ranks hold parts of them.
 void CpuMixers::NormGroups(const std::vector<float>& weight, int64_t tokens) {
   const Recurrence& r = spec_.recurrence;
   const int64_t groups = r.key_heads, group_size = r.heads_per_key() * r.value_dim, all = tokens * groups;

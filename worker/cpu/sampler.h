@@ -41,7 +41,7 @@ class Sampler {
   /// Masks the rows by their grammars. Returns the rows that have an allowed token. Marks the other rows in `out` with
   /// the grammar's outcome.
   std::vector<size_t> Mask(std::span<float> logits, const std::vector<size_t>& rows, std::vector<SampledToken>& out);
-  /// Sends each whole row to the rank that draws it.
+  /// Sends this rank's part of each of the rows `rows` of `logits` to the rank that draws the row.
   void Deal(std::span<const float> logits, const std::vector<size_t>& rows);
   /// Returns the whole row rows[i], which Deal has sent to this rank. Valid until this thread's next call.
   std::span<float> DealtRow(std::span<float> logits, const std::vector<size_t>& rows, size_t i, int thread);

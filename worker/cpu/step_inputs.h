@@ -24,7 +24,7 @@ struct StepInputs {
   std::vector<int32_t> held_rows;
   std::vector<int32_t> adapters;   // [T] number of each token's LoRA adapter, 0: none; empty: no token has one
   std::vector<int32_t> draw_rows;  // [R] rows in [0, T) after which a token is drawn, in batch order
-  // Only for prediction layers (ModelSpec::predicts):
+  // The next two arrays are only for prediction layers (ModelSpec::predicts).
   std::vector<float> hidden;           // [T, hidden] the hidden state at the position before each token
   std::vector<int32_t> context_begin;  // [S] the first position of the context that a sequence sees; empty: 0
 

@@ -47,7 +47,7 @@ class RowMaker {
   }
 
  private:
-  /// Makes one row whose columns are contiguous in the file.
+  /// Makes one row, without the order of `pieces_`: its columns come in the file's order.
   const std::byte* MakeNeighbours(int64_t row) {
     if (type_ == source_.type) {
       const kernels::Weight stored = AsWeight(source_);

@@ -63,9 +63,9 @@ struct LayerWeights {
   NormWeights attention_norm;
   NormWeights mlp_norm;                                     // empty if attention and MLP share one norm
   std::vector<float> attention_after_norm, mlp_after_norm;  // [hidden]
-  /// The rows of query heads, then those of key and value heads (unless the layer reads another layer's), then those of
-  /// the heads' gates if the model has gates: [heads * head_dim, hidden] each, local heads. Empty in a layer that keeps
-  /// a state.
+  /// The rows of query heads, then the rows of key and value heads (unless the layer reads the keys and values of
+  /// another layer), then the rows of the heads' gates if the model has gates: [heads * head_dim, hidden] each, local
+  /// heads. Empty in a layer that keeps a state.
   Matrices qkv;
   LatentWeights latents;                    // weights of latent attention, which replace qkv
   std::vector<float> qkv_bias;              // one per row of qkv

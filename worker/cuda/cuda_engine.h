@@ -27,7 +27,7 @@ struct CudaEngineOptions {
 };
 
 /// Makes the engine on one NVIDIA GPU and loads the weights. `collective` must outlive the engine; null: the group has
-/// one rank. Throws Error if the kernels do not support the device or the model.
+/// one rank. Throws Error if the kernels do not support the device or the model, or if the model has LoRA adapters.
 std::unique_ptr<RankEngine> MakeCudaEngine(const ModelFiles& files, const EngineSizes& sizes,
                                            const CudaEngineOptions& options, Rank rank, NormingCollective* collective);
 

@@ -20,7 +20,8 @@ void CheckCudaModel(const ModelSpec& spec, const EngineSizes& sizes);
 
 /// The sizes that follow from model, options and device.
 struct CudaEngineSizes {
-  /// Throws Error if the device is too small for the requested attention backend.
+  /// Throws Error if the requested attention backend does not support the model, or needs more shared memory than the
+  /// device has.
   CudaEngineSizes(const ModelSpec& spec, const EngineSizes& engine, const CudaEngineOptions& options, Rank rank,
                   const Device& device);
 

@@ -14,7 +14,8 @@ class HostMemory {
   HostMemory(HostMemory&& other) noexcept;
   HostMemory& operator=(HostMemory&& other) noexcept;
 
-  /// Gives the whole pages of these bytes back to the system. They read as zeros until they are written.
+  /// Gives the whole pages of these bytes back to the system. The bytes of these pages read as zeros until they are
+  /// written.
   void GiveBack(size_t offset, size_t bytes);
 
   std::byte* data() const { return data_; }

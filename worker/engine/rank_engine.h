@@ -36,7 +36,7 @@ class RankEngine {
   /// Returns sentences for the log that say how the weights are stored.
   virtual std::vector<std::string> notes() const { return {}; }
   virtual int64_t block_bytes() const = 0;  // bytes of one KV block: all layers, and the draft model's part
-  /// Returns how many of a block's bytes belong to the served model. They come first; the draft model's part follows.
+  /// Returns how many bytes of a block, from the first on, belong to the served model; the draft model's part follows.
   virtual int64_t own_block_bytes() const { return block_bytes(); }
   /// Returns the bytes that the keys, or the values, of one KV head take in a block (KvLayout).
   virtual int64_t kv_head_bytes(int64_t head_dim) const = 0;

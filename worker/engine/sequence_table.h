@@ -43,7 +43,8 @@ class SequenceTable {
   /// unset, a sequence with a grammar is an Error.
   std::function<std::shared_ptr<TokenConstraint>(const GrammarSource&, size_t, size_t)> constrain;
 
-  /// Applies the plan's releases, additions, branches and block table edits, and returns the batch in plan order.
+  /// Applies the plan's releases, additions, branches, block table edits and states, and returns the batch in plan
+  /// order.
   std::vector<BatchMember> Apply(const StepPlan& plan);
 
   /// Advances the counts of computed tokens for a batch that has begun. Each member that samples gets a pending token.

@@ -17,7 +17,7 @@ struct MixerShape {
   int64_t in_width = 0;             // numbers of an input row; 0: this rank has no part, or no layer keeps a state
   // How many numbers an output row has.
   int64_t out_width = 0;
-  // Offsets of the parts in an input row.
+  // Offsets of the parts in an input row, counted in numbers.
   int64_t keys = 0, values = 0, gates = 0, betas = 0, decays = 0;
 };
 

@@ -49,15 +49,15 @@ struct RankShard {
 /// first query head.
 int64_t CountedKvHeads(const ModelSpec& spec, const RankShard& shard, int64_t layer);
 
-/// Returns how many numbers a row of the layer's first product has on a rank: those of its query heads, of its key and
-/// value heads if the layer has its own, and of attention's gates. With latent attention: the queries as they are
-/// compared with latents, and the one key.
+/// Returns how many numbers a row of the layer's first product has on a rank: the numbers of its query heads, of its
+/// key and value heads if the layer has its own, and of attention's gates. With latent attention: the queries as they
+/// are compared with latents, and the one key.
 int64_t QkvWidth(const ModelSpec& spec, const RankShard& shard, int64_t layer);
 
 /// Returns the ranks' parts of the vocabulary.
 std::vector<Range> VocabRanges(const std::vector<RankShard>& shards);
 
-/// Returns how many of QkvWidth's numbers are gates. They are the last numbers of a row.
+/// Returns how many of QkvWidth's numbers are gates. The gates are the last numbers of a row.
 int64_t GateWidth(const ModelSpec& spec, const RankShard& shard, int64_t layer);
 
 /// Returns the number of a rank's channels that pass through a layer's causal convolution: all channels of a short

@@ -8,8 +8,8 @@ namespace quire {
 /// A rank's part of a whole state, which is one sequence's recurrent state as the only rank of a group would have it,
 /// but without gaps. The whole state is [layers that keep a state][convolution state, state of the heads]. `given` is
 /// what the rank sends of the whole state, chosen so that all ranks together send each byte once. `taken` is all of the
-/// rank's state, which may have key heads that other ranks have, too. Each is listed twice, with the same bytes in the
-/// same order.
+/// rank's state, which may have key heads that other ranks have, too. Each of the two is listed as runs of the rank's
+/// own state and as runs of the whole state.
 struct StateCut {
   struct Runs {
     BlockRuns here;   // runs of the rank's own state (StateLayout)

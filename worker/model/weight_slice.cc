@@ -67,7 +67,8 @@ Range PartOf(const ModelSpec& spec, Axis axis, const RankShard& shard, int64_t l
   Fail("unknown axis");
 }
 
-/// Returns the file's row for `row`, for files that store the two dimensions of a rotated pair side by side.
+/// Returns the file's row for row `row` of heads in rotation order (SliceOf), for files that store the two dimensions
+/// of a rotated pair side by side.
 int64_t InterleavedRow(int64_t row, int64_t head_dim, int64_t rotated_dims) {
   const int64_t head = row / head_dim, i = row % head_dim, half = rotated_dims / 2;
   if (i >= rotated_dims) return row;

@@ -36,7 +36,8 @@ WeightSlice SliceOf(const ModelSpec& layout, const WeightSpec& weight, const Row
 /// Returns the transposed matrix, stored in `room`, which must outlive the result. Throws Error for quantised tensors.
 Tensor Transposed(const Tensor& tensor, std::vector<std::byte>& room);
 
-/// Views a tensor of a model file as a kernel's weight, without a copy.
+/// Views a tensor of a model file as a kernel's weight, without a copy. Throws SettingsError for a type that no weight
+/// has.
 kernels::Weight AsWeight(const Tensor& tensor);
 
 /// Returns a rank's part of a vector in fp32; norms are returned as the factors to multiply by. Empty where the layer

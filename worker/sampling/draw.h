@@ -28,7 +28,8 @@ struct Prefix {
   }
 };
 
-// Return whether tokens are banned until min_tokens, whether there are penalties, and whether tokens are forbidden.
+// The next three functions return whether tokens are banned until min_tokens, whether there are penalties, and whether
+// tokens are forbidden.
 bool BansTokens(const Prefix& prefix);
 bool HasPenalties(const SamplingSpec& spec);
 bool ForbidsTokens(const SamplingSpec& spec);
@@ -68,7 +69,9 @@ SampledToken DrawFromRow(std::span<float> logits, const Prefix& prefix, SlotId s
 /// with the number of choices.
 class RowDrawer {
  public:
-  /// Asks the constraint of a sequence with a grammar. The mask is valid until the next call.
+  /// Asks the constraint of a sequence with a grammar which tokens may follow the prefix. Returns kOverworked without
+  /// asking if another choice of the request exceeded its work limit in an earlier call. The mask is valid until the
+  /// next call.
   RowMask Allow(const Prefix& prefix, int64_t vocab_size);
   SampledToken Draw(std::span<float> logits, const Prefix& prefix, SlotId slot);
 
@@ -77,7 +80,7 @@ class RowDrawer {
   std::vector<uint32_t> allowed_;
 };
 
-/// The number of prompt rows that are scored at a time. It bounds the memory of their logits.
+/// The number of prompt rows that are scored at a time. This number bounds the memory of the logits.
 inline constexpr int kScoredAtOnce = 32;
 
 /// Returns an empty result for the prompt rows `rows`, with memory reserved for their log-probabilities.

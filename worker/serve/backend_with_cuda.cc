@@ -39,7 +39,8 @@ NumberType DTypeOf(ModelDtype dtype) {
   Fail("dtype auto: it is the coordinator that settles it");
 }
 
-/// True if the KV cache is stored in FP8; otherwise the cache has the type of the activations.
+/// True if the KV cache is stored in FP8; false if the cache has the type of the activations (kAuto). Throws
+/// SettingsError for any other type.
 bool HasFp8Cache(KvCacheDtype dtype) {
   if (dtype == KvCacheDtype::kAuto || dtype == KvCacheDtype::kFp8) return dtype == KvCacheDtype::kFp8;
   FailSettings("GPUs keep no KV cache of type {}", NameOf(dtype));

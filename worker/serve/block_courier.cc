@@ -74,8 +74,9 @@ void BlockCourier::ReportEnds(const std::vector<BlockTransferEnd>& ends) {
   }
 }
 
-/// Makes one piece of memory for a state's blocks, which are transferred as one block. The blocks are reserved, so no
-/// step touches them.
+/// Makes one piece of memory, filled with the bytes of a state's blocks, so that the state is transferred like a single
+/// block. `arrives`: true at the receiving end, where Unpack later copies the bytes into the blocks. The coordinator
+/// has reserved the blocks, so no step touches them.
 BlockMemory BlockCourier::Pack(uint64_t ticket, BlockMemory blocks, bool arrives) {
   StateParcel& parcel = states_[ticket];
   parcel = {{}, std::move(blocks), arrives};

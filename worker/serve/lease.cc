@@ -78,7 +78,8 @@ void Lease::Run() {
       const Message message = Decode(received->frame);
       if (const auto* beat = std::get_if<BeatMessage>(&message)) theirs = microseconds(beat->late_micros);
     }
-    // If this thread overslept, so did the socket's thread, and an answer may still wait there.
+    // If this thread woke up late, the socket's thread may have been late, too, and an answer may still wait in the
+    // socket.
     if (woken - asked > kWait + kLongSleep) last_heard = std::max(last_heard, woken - kBeatEvery);
     const auto late = std::max(own.largest(), theirs);
     if (woken - last_heard > (heard ? Patience(late) : kFirstAnswer)) {

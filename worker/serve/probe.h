@@ -13,9 +13,9 @@ struct ProbeOptions {
   std::string keys;        // directory; empty: not examined
 };
 
-/// Prints facts about this host to standard output, one line "key value..." for each: version, host, interface, ports,
-/// shm, memory, memory_total, memory_limit, processors, devices, model, keys. If a fact cannot be found, its value is
-/// the reason. Returns exit status 0 in any case.
+/// Prints facts about this host to standard output, one line "key value..." for each: version, host, interface,
+/// busy_ports, shm, memory, memory_total, memory_limit, processors, devices, model, keys. Does not print what was not
+/// examined. If a fact cannot be found, its value is the reason. Returns exit status 0 in any case.
 int RunProbe(const ProbeOptions& options);
 
 }  // namespace quire

@@ -33,8 +33,8 @@ class StepExecutor {
   void FollowGrammarOrder(const Frame& order);
   void EndGrammars();
 
-  /// Lets later plans name an adapter that was loaded while the worker serves; null: later plans may not name it any
-  /// more (RankEngine::SetAdapter).
+  /// Lets later plans name an adapter that was loaded while the worker serves; null: later plans must not name the
+  /// adapter any more (RankEngine::SetAdapter).
   void SetAdapter(int number, std::shared_ptr<const AdapterShard> shard);
 
   /// Calls RankEngine::AllocateBlocks and returns its result. A sequence's state takes `state_blocks` blocks; throws
@@ -48,7 +48,7 @@ class StepExecutor {
     DeviceCarrier* carrier;
   };
   LentBlocks Lend(const std::vector<BlockId>& blocks, bool on_device);
-  /// Lends blocks into which other workers send their bytes.
+  /// Lends the blocks, so that bytes from other workers can be written into them.
   LentBlocks LendToFill(const std::vector<BlockId>& blocks, bool on_device);
   /// Returns the number of blocks that a sequence's state takes; 0: the model has no states.
   int state_blocks() const { return state_blocks_; }
@@ -66,8 +66,8 @@ class StepExecutor {
 
   /// Decodes, checks and keeps a plan; Begin starts its step. Throws Error if the plan contradicts the previous plans.
   void Accept(const Frame& plan_frame);
-  /// True when the accepted plan's step may begin now. If it may not begin yet, it needs tokens that a step in flight
-  /// draws; call Finish first.
+  /// True when the accepted plan's step may begin now. False while the step needs tokens that a step in flight draws;
+  /// call Finish first.
   bool can_begin() const;
   /// Starts the accepted plan's step. Requires can_begin().
   void Begin();

@@ -39,8 +39,8 @@ int64_t LabelsOf(const HfConfig& config);
 
 inline constexpr const char *kClassifier = "classifier.weight", *kClassifierBias = "classifier.bias";
 
-// The layers of bge-m3 that are applied to every token's output row: their file names without extension, then the names
-// of their weight and bias tensors.
+// Names of the tensors of two layers of bge-m3 that are applied to every token's output row. The part before the dot is
+// the name of the layer's file without its extension; the part after the dot is the tensor's name in that file.
 inline constexpr const char *kSparseLayer = "sparse_linear.weight", *kSparseLayerBias = "sparse_linear.bias",
                             *kColbertLayer = "colbert_linear.weight", *kColbertLayerBias = "colbert_linear.bias";
 

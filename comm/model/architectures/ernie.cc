@@ -49,7 +49,8 @@ void SetRouter(Mixture& mixture, int64_t shared, const std::string& path) {
   mixture.renormalize = true;
 }
 
-/// Gives the mixture to every interval-th layer from `first` to `last`.
+/// Gives the mixture to the layers from `first` to `last`, counted from 0, whose number plus 1 is a multiple of
+/// `interval`.
 void SetMixtureBetween(int64_t first, int64_t last, int64_t interval, const Mixture& mixture, const std::string& path,
                        ModelSpec& spec) {
   if (interval < 1) Fail("{}: experts in each {}-th layer", path, interval);

@@ -31,7 +31,8 @@ ModelSpec ExaoneFromHf(const HfConfig& config) {
   spec.norm_epsilon = config.Real("rms_norm_eps", 1e-5);
   spec.SetAll(&LayerSpec::num_kv_heads, config.Count("num_key_value_heads", 32));
   const int64_t window = WindowOf(config, 4096);
-  // HF reads the pattern only in files without layer_types, and only as a number.
+  // HF reads sliding_window_pattern only in files without layer_types, and only as a number. In other files Has() marks
+  // the key as read, so that it is ignored.
   int64_t full_every = kExaoneFullEvery;
   if (KindsOfLayers(config, spec).empty()) {
     full_every = config.Count("sliding_window_pattern", kExaoneFullEvery);

@@ -1,5 +1,6 @@
 // Falcon: parallel attention and MLP, with one norm for both or one for each, and one or several key and value heads.
-// The first form is sequential. A group's queries come before its key and value.
+// With parallel_attn = false, the MLP follows attention. In the fused tensor, a group's queries come before its key and
+// value.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/bloom.h"
@@ -13,7 +14,8 @@ namespace {
 
 constexpr const char* kSecondNorm = "blk.{}.attn_norm_2.weight";
 
-/// Refuses models with ALiBi as an unread key, because HF rounds their biases to bfloat16 by position.
+/// Reads the number of key heads, and whether attention and MLP are parallel and share a norm. Leaves the key "alibi"
+/// unread, so that models with ALiBi are refused: HF rounds their biases to bfloat16 by position.
 void ReadBlock(const HfConfig& config, ModelSpec& spec) {
   const bool grouped = config.Flag("new_decoder_architecture");
   const bool one_key = !grouped && config.Flag("multi_query", true);
@@ -63,7 +65,7 @@ std::vector<WeightSpec> FalconWeights(const ModelSpec& spec) {
   using enum Axis;
   std::vector<WeightSpec> weights = BloomWeights(spec);
   if (spec.parallel_block && !spec.shared_norm) {
-    // GGUF's first norm is the norm of the MLP.
+    // In GGUF files, attn_norm is the norm of the MLP, and attn_norm_2 is the norm of attention.
     const auto norm = [](Role role, const char* hf, const char* gguf) {
       return WeightSpec{.role = role, .hf = hf, .rows = kHidden, .cols = kOne, .gguf = gguf};
     };

@@ -1,6 +1,6 @@
 // Gemma 1 to 3 (text): scaled embeddings and a gate with GELU. From the second generation on, norms stand before and
-// after attention and MLP, and most layers have windows. The second caps scores and logits. The third norms each query
-// and key head, and rotates layers with and without a window differently.
+// after attention and MLP, and most layers have windows. The second caps scores and logits. The third normalizes each
+// query and key head, and rotates layers with and without a window differently.
 #include <cmath>
 
 #include "comm/base/error.h"

@@ -17,14 +17,15 @@ inline constexpr const char *kGgufKvHeads = "attention.head_count_kv", *kGgufMlp
 void ReadCounts(const GgufConfig& config, const char* key, int64_t LayerSpec::*what, ModelSpec& spec,
                 std::optional<int64_t> otherwise = {});
 
-/// Returns, for each layer, true if the list has a 0 for it. Returns false for all layers when there is no list.
+/// Returns, for each layer, true if the list under `key` has a 0 for it. Returns false for all layers when there is no
+/// list.
 std::vector<bool> LayersWithout(const GgufConfig& config, const char* key, const ModelSpec& spec);
 
 /// Gives `mixer` to the layers that have no key and value heads.
 void SetMixerWithoutKeys(const GgufConfig& config, Mixer mixer, ModelSpec& spec);
 
 /// Reads the sizes of layers whose heads keep a recurrent state and that have `key_heads` key heads. GGUF files store
-/// negated rates. Throws Error when sizes contradict each other.
+/// the rates of decay negated. Throws Error when sizes contradict each other.
 Recurrence StateHeadsFromGguf(const GgufConfig& config, int64_t key_heads);
 
 /// Removes the layers that predict further tokens, which are the last blocks of a GGUF file.

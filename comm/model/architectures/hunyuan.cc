@@ -1,6 +1,6 @@
 // HunYuan: Llama with norms of each query and key head after their rotation; the larger models have a mixture with a
-// shared MLP in every layer. HunYuan 3 norms heads before their rotation, as other families do. It has dense layers
-// first, then mixtures with shared experts, whose routers use sigmoids with a correction.
+// shared MLP in every layer. HunYuan 3 normalizes heads before their rotation, as other families do. It has dense
+// layers first, then mixtures with shared experts, whose routers use sigmoids with a correction.
 #include <algorithm>
 #include <string_view>
 
@@ -91,7 +91,7 @@ ModelSpec HunyuanMoeFromGguf(const GgufConfig& config) {
   return spec;
 }
 
-/// Reads a GGUF file, whose theta is already stretched.
+/// Reads a GGUF file. Its theta already includes the scaling that HF's files describe with "alpha".
 ModelSpec HunyuanFromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   NormRotated(spec);

@@ -21,8 +21,8 @@ constexpr const char* kPostAttentionNorm = "model.layers.{}.post_attention_layer
 
 int64_t UsualHeadDim(const ModelSpec& spec) { return spec.num_heads > 0 ? spec.hidden_size / spec.num_heads : 0; }
 
-/// Reads the number of the MLP's columns. Families in which all layers are mixtures may omit this size, which they do
-/// not use. LFM2's first files call it block_ff_dim.
+/// Reads the number of the MLP's columns. LFM2's first files call this number block_ff_dim. Files of families in which
+/// all MLPs are mixtures may omit the number; then the number of an expert's columns is returned, and nothing uses it.
 int64_t MlpColumns(const HfConfig& config) {
   for (const char* key : {"intermediate_size", "block_ff_dim", "moe_intermediate_size"}) {
     if (config.Has(key)) return config.Count(key);
@@ -30,7 +30,8 @@ int64_t MlpColumns(const HfConfig& config) {
   return config.Count("intermediate_size");
 }
 
-/// Reads the number of the MLP's columns. Files of models in which all MLPs are mixtures may omit this size.
+/// Reads the number of the MLP's columns. Files of models in which all MLPs are mixtures may omit this number; then the
+/// number of an expert's columns takes its place.
 void ReadMlpColumns(const GgufConfig& config, ModelSpec& spec) {
   const bool left_out = !config.Has(kGgufMlpColumns) && config.Has("expert_feed_forward_length");
   ReadCounts(config, left_out ? "expert_feed_forward_length" : kGgufMlpColumns, &LayerSpec::intermediate_size, spec);
@@ -63,7 +64,8 @@ ModelSpec InterleavedFromGguf(const GgufConfig& config) {
 
 constexpr int64_t kMistralWindow = 4096;
 
-/// Reads a Mistral model, whose attention stays within the window. For llama, the file's window is ignored, as in HF.
+/// Reads a Mistral model, in which every layer has the file's window. (Files of llama may have a window, too; it is
+/// ignored, as in HF.)
 ModelSpec MistralFromHf(const HfConfig& config, const RopeHabits& habits, int64_t usual_window) {
   ModelSpec spec = LlamaFromHf(config, habits);
   const int64_t window = WindowOf(config, usual_window);
@@ -74,8 +76,8 @@ ModelSpec MistralFromHf(const HfConfig& config, const RopeHabits& habits, int64_
 
 ModelSpec PlainMistralFromHf(const HfConfig& config) { return MistralFromHf(config, {}, kMistralWindow); }
 
-/// Reads a Mistral model whose queries grow with their positions. rope_parameters is required, because HF's defaults
-/// without it fit no real model.
+/// Reads a Mistral model whose queries are multiplied by a factor that grows with their position (Rope::query_growth).
+/// rope_parameters is required, because HF's defaults without it fit no real model.
 ModelSpec Ministral3FromHf(const HfConfig& config) {
   config.At("rope_parameters");
   ModelSpec spec = MistralFromHf(config, {.queries_grow = true}, 0);

@@ -11,8 +11,8 @@ namespace quire::architectures {
 
 namespace {
 
-/// Throws Error when HF would bound the time steps. transformers 5 writes infinity as an object; null means that there
-/// is no bound, too.
+/// Throws Error when HF would bound the time steps. transformers 5 writes infinity as an object; null as the upper
+/// limit also means that there is no bound.
 void RequireUnboundedSteps(const HfConfig& config) {
   constexpr const char* kKey = "time_step_limit";
   if (!config.Has(kKey)) return;

@@ -26,7 +26,8 @@ std::vector<std::string> KindsFromHf(const HfConfig& config) {
 }
 
 /// Throws Error for a lower bound of time steps above the usual bound, because HF applies the bound to prompts only.
-/// Also throws Error for other spellings of keys, which HF accepts and no known file has.
+/// Also throws Error for an activation other than SiLU, and for other spellings of keys, which HF accepts and no known
+/// file has.
 void RefuseOtherSteps(const HfConfig& config) {
   constexpr double kUsualLeast = 0.001;
   if (config.Real("time_step_min", kUsualLeast) > kUsualLeast)

@@ -11,8 +11,8 @@ namespace quire::architectures {
 
 namespace {
 
-/// A prefix of tensor names in the files, with {} for the number of the model's own layers, and the prefix that
-/// replaces it. `to` is null for tensors of the model's own layers and for unused tensors; these are removed.
+/// A prefix of tensor names in the files, with {} for the count of the model's own layers, and the prefix that replaces
+/// it. `to` is null for tensors of the model's own layers and for unused tensors; these are removed.
 struct Renaming {
   const char *from, *to;
 };

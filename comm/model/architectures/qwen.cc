@@ -1,5 +1,5 @@
 // Qwen2, Qwen2.5 and Qwen3: Llama's layers. The second generation has biases of queries, keys and values; the third
-// norms each query and key head.
+// normalizes each query and key head.
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/llama.h"
 #include "comm/model/architectures/rotation.h"
@@ -8,8 +8,8 @@ namespace quire::architectures {
 
 namespace {
 
-/// Reads the windows. Layers slide from max_window_layers on, or as listed in newer files, but only if
-/// use_sliding_window is set.
+/// Reads the windows. The layers from max_window_layers on have a window or, in newer files, the layers that
+/// layer_types lists; but no layer has a window unless use_sliding_window is set.
 void ReadWindows(const HfConfig& config, ModelSpec& spec, int64_t usual_first = 28) {
   const int64_t first = config.Count("max_window_layers", usual_first);
   const int64_t window = config.Flag("use_sliding_window") ? WindowOf(config, 4096) : 0;

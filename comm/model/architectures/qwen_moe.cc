@@ -9,7 +9,7 @@ namespace quire::architectures {
 
 namespace {
 
-/// Reads a Qwen2 mixture. If sliding windows are on, HF slides every other layer, from the first layer to the layer
+/// Reads a Qwen2 mixture. If sliding windows are on, HF gives a window to every other layer, from layer 0 to the layer
 /// before max_window_layers.
 ModelSpec Qwen2MoeFromHf(const HfConfig& config) {
   ModelSpec spec = LlamaFromHf(config);

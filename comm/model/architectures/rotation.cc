@@ -49,7 +49,8 @@ int64_t RotatedDims(double part, int64_t head_dim, const std::string& path) {
   return part == 1 ? 0 : static_cast<int64_t>(static_cast<double>(head_dim) * part);
 }
 
-/// Returns the F32 vector with this name; empty when the file has none.
+/// Returns the F32 vector with this name; empty when the file has none. Throws Error when the tensor is not a vector of
+/// `count` F32 numbers.
 std::vector<float> VectorOf(const GgufConfig& config, const char* name, int64_t count) {
   const auto found = config.file().tensors.find(name);
   if (found == config.file().tensors.end()) return {};
@@ -124,7 +125,8 @@ Rope RopeFromHf(const HfConfig& config, const HfConfig& scaling, int64_t head_di
     scaling.RefuseWhatNobodyRead();
     return rope;
   }
-  // The outer object has precedence. If neither object has the key, the default is max_position_embeddings.
+  // The outer object (`config`) has precedence over `scaling`. If neither object has the key, the default is
+  // max_position_embeddings.
   constexpr const char* kOriginal = "original_max_position_embeddings";
   const auto made_for = static_cast<double>(config.Count("max_position_embeddings"));
   rope.original_max_position = config.Real(kOriginal, scaling.Real(kOriginal, made_for));

@@ -25,7 +25,8 @@ struct RopeHabits {
   bool by_kind = false;  // files may have a rope for each kind of layer; RopesOfKindsFromHf reads them
 };
 
-/// Reads the rope of all layers from rope_parameters or, in older files, from rope_scaling and rope_theta.
+/// Reads the rope of all layers from rope_parameters or, in older files, from rope_scaling and rope_theta. With
+/// habits.by_kind, returns a default Rope if the file has a rope for each kind of layer.
 Rope RopeFromHf(const HfConfig& config, int64_t head_dim, const RopeHabits& habits);
 
 /// Reads a rope from `scaling`, an object of the configuration. `habits` supplies theta and partial when the object
@@ -40,8 +41,8 @@ struct RopesOfKinds {
 std::optional<RopesOfKinds> RopesOfKindsFromHf(const HfConfig& config, int64_t head_dim, double full_theta,
                                                double sliding_theta);
 
-/// Returns YaRN's factor for cosines and sines in a context `scale` times as long as the original one. Attention scores
-/// grow by the factor's square.
+/// Returns YaRN's factor for cosines and sines in a context `scale` times as long as the original one: 1 + 0.1 * mscale
+/// * ln(scale), or 1 for a scale of at most 1. Attention scores grow by the factor's square.
 double YarnAttention(double scale, double mscale);
 
 Rope RopeFromGguf(const GgufConfig& config, int64_t head_dim);

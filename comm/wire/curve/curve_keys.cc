@@ -51,7 +51,7 @@ std::string ReadPublicKey(const std::string& path) {
 CurveKeyPair ReadPair(const std::string& name) {
   CurveKeyPair pair{ReadPublicKey(name + ".pub"), ReadKey(name + ".secret", FileAccess::kOwnerOnly)};
   std::array<char, kZ85Bytes + 1> derived{};
-  // The secret key was shortened by one byte, so the zero at its end is still there.
+  // The secret key was shortened by one byte, so the zero byte that the decoder needs still follows the key in memory.
   ::zmq_curve_public(derived.data(), pair.secret_key.data());
   if (derived.data() != pair.public_key)
     Fail("{}.pub does not belong to {}.secret: copy both from where they were made", name, name);

@@ -11,8 +11,8 @@ namespace quire {
 /// every part of an unfinished message, without a bound: 30 bytes for each byte that a peer sends. ZeroMQ also accepts
 /// connections until the process has no file descriptors left. So the gate accepts the connections, at most kMostPeers
 /// at the same time, and forwards at most kMostBytes from each peer. The gate disconnects a peer that sends more, that
-/// neither subscribes nor asks in time, or that takes nothing for 3 s while its system has no room for more
-/// (AcceptPeer). When the gate is full, PlaceFor chooses the peer that a new one replaces, or refuses the new one.
+/// neither subscribes nor sends a message in time, or that receives nothing for 3 s while its system has no room for
+/// more (AcceptPeer). When the gate is full, PlaceFor chooses the peer that a new one replaces, or refuses the new one.
 /// ZeroMQ's clients connect again by themselves.
 class OpenGate {
  public:

@@ -34,8 +34,9 @@ struct BytePanels {
   int32_t* values;      // [padded slots / 4, head_dim]
   float* key_scales;    // [padded slots]
   float* value_scales;  // [padded slots]
-  float* weights;       // [padded slots, kBlockRows]: scores, then weights, then (at the beginning)
-                        // bytes, four slots to a lane: [padded slots / 4, kBlockRows]
+  // [padded slots, kBlockRows]: first a block's scores, then its weights. At the end the beginning of this memory holds
+  // the weights as bytes, four slots to a lane: [padded slots / 4, kBlockRows].
+  float* weights;
 };
 
 /// Places the panels in scratch memory. The memory has room for panels of floats, which are larger.
@@ -71,8 +72,8 @@ inline void Widen(const Span<Byte>& span, Visible slots, const BytePanels& panel
   }
 }
 
-/// Rounds the weights of a vector of rows to bytes in place, and returns each row's step size. The weights of unseen
-/// slots must be 0 in quads that are partly seen.
+/// Rounds the weights of a vector of rows to bytes in place, and returns each row's step size. In every four
+/// neighbouring slots of which some are visible, the weights of the others must be 0.
 inline Vec RoundWeights(Visible slots, float* weights) {
   Vec largest = {};
   for (int64_t slot = slots.begin; slot < slots.end; ++slot)

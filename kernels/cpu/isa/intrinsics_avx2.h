@@ -14,8 +14,8 @@ inline constexpr ByteProducts kByteProducts = ByteProducts::kOfNibbles;
 using QuadSum = PairVec;  // the caller adds the start value at the end
 inline QuadSum BeginQuads(IntVec) { return QuadSum{}; }
 
-/// Adds the products of unsigned nibbles (one per byte) and bytes of x to a block's 16-bit sums, which reach at most 16
-/// * 15 * 127.
+/// Adds the products of unsigned nibbles (one per byte) and bytes of x to 16-bit sums. In a block, each sum gets 16
+/// products, and so reaches at most 16 * 15 * 127.
 inline void AddQuads(PairVec& sum, CellVec w, IntVec x) {
   sum += reinterpret_cast<PairVec>(_mm256_maddubs_epi16(reinterpret_cast<__m256i>(w), reinterpret_cast<__m256i>(x)));
   __asm__("" : "+v"(sum));  // see AddPairs

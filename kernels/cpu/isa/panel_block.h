@@ -30,14 +30,15 @@ struct Block {
   static constexpr int64_t kHeadBytes = (kHasMinimum ? 4 : 2) * kPanelRows;
   static constexpr int64_t kBytes = kHeadBytes + (kIsBytes ? kQuantBlock : kQuantBlock / 2) * kPanelRows;
 
-  /// Returns the integers of eight columns (nibbles) or of four columns (bytes; part 0 or 1).
+  /// Returns, for the rows of vector `v`, the integers of the eight columns `group` (nibbles), or of four of these
+  /// columns (bytes; part 0 or 1).
   static CellVec Cell(const PanelBlocks& blocks, int group, int part, int v) {
     const int at = kIsBytes ? 2 * group + part : group;
     return LoadAs<CellVec>(blocks.OfVector(v) + kHeadBytes +
                            (at * kVecs + v % kVecs) * static_cast<int>(sizeof(CellVec)));
   }
 
-  /// Returns the rows' scales (part 0) or minima (part 1).
+  /// Returns the scales (part 0) or minima (part 1) of the rows of vector `v`.
   static Vec Head(const PanelBlocks& blocks, int part, int v) {
     return HalfToFloat(
         LoadAs<ShortVec>(blocks.OfVector(v) + 2 * kPanelRows * part + v % kVecs * static_cast<int>(sizeof(ShortVec))));

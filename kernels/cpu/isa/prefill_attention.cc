@@ -11,8 +11,8 @@ namespace quire::kernels::QUIRE_ISA {
 
 namespace {
 
-/// How many slots (for scores) or dimensions (for outputs) a tile computes at a time. Their sums of kRowVectors vectors
-/// each, the rows and one number fit into the register file (16 registers, or 32 with AVX-512).
+/// How many slots (for scores) or dimensions (for outputs) a tile computes at a time. Their sums (kRowVectors vectors
+/// for each), the rows and one number fit into the register file: 16 registers, or 32 with AVX-512.
 constexpr int kTileNumbers = kLanes == 16 ? 8 : 6;
 /// How many slots or dimensions a tile computes at a time with products of bytes. Without byte instructions, a vector
 /// of bytes is split into two.

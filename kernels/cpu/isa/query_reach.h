@@ -3,7 +3,8 @@
 #include "kernels/cpu/isa/attention_item.h"
 #include "kernels/cpu/isa/table.h"
 
-// Which queries an item has, where they stand, and which positions they see.
+// Functions that tell which queries an attention item has, at which positions these queries are, and which positions
+// each query sees.
 namespace quire::kernels::QUIRE_ISA {
 
 /// Returns the number of positions that a query sees. Without a window, returns more positions than any context has.
@@ -15,7 +16,8 @@ inline int64_t WindowOf(const PagedAttentionParams& p) {
 /// Returns the number of positions after itself that a query sees, as far as the context has them.
 inline int64_t AheadOf(const PagedAttentionParams& p) { return p.both_ways ? WindowOf(p) - 1 : 0; }
 
-/// Returns the position of the query in row `query`, one of the sequence's.
+/// Returns the position, in its sequence, of the query in row `query` of all queries. The query must belong to
+/// `sequence`.
 inline int64_t PositionOf(const PagedAttentionParams& p, int64_t sequence, int64_t query) {
   if (p.first_position != nullptr) return p.first_position[sequence] + (query - p.query_start[sequence]);
   return p.context_len[sequence] - (p.query_start[sequence + 1] - query);

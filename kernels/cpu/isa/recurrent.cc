@@ -10,7 +10,8 @@ namespace quire::kernels::QUIRE_ISA {
 namespace {
 
 constexpr auto kFloatBytes = static_cast<int64_t>(sizeof(float));
-/// The columns of a head's state that are computed together. With a key_dim of 128 they stay in the first-level cache.
+/// The columns of a head's state that are computed together. With a key_dim of 128, these columns stay in the
+/// first-level cache.
 constexpr int64_t kPanelVecs = 4, kPanel = kPanelVecs * kLanes;
 
 /// Loads up to `count` floats; the other lanes are 0.
@@ -47,7 +48,7 @@ struct ColumnSums {
   }
 };
 
-/// Returns S^T k for the panel's columns. `state` is [key_dim, kPanel].
+/// Returns S^T k for the panel's columns, where S is `state`, [key_dim, kPanel].
 Panel Recall(const float* state, const float* key, int64_t key_dim) {
   ColumnSums sums;
   for (int64_t i = 0; i < key_dim; ++i) {
@@ -59,7 +60,7 @@ Panel Recall(const float* state, const float* key, int64_t key_dim) {
   return sums.Total();
 }
 
-/// Sets S = decay * S + k d^T and returns S^T q of the new S.
+/// Sets S = decay * S + k d^T, where S is `state` and d is `change`. Returns S^T q of the new S.
 Panel Learn(float* state, const float* query, const float* key, const Panel& change, float decay, int64_t key_dim) {
   ColumnSums sums;
   for (int64_t i = 0; i < key_dim; ++i) {

@@ -15,7 +15,8 @@ struct RelativeBias {
   const float* table;  // [heads, 2 * reach + 1], or null
   int64_t reach;
 
-  /// Returns the number for a key at `distance` positions from the query.
+  /// Returns the number for a key that is `distance` positions after the query (negative: before the query). Distances
+  /// beyond `reach` count as `reach`.
   float Of(int64_t head, int64_t distance) const {
     return table[head * (2 * reach + 1) + reach + Most(-reach, Least(reach, distance))];
   }

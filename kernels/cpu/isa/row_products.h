@@ -6,7 +6,8 @@
 // Sums of products of rows (one row per lane) with numbers that all rows share.
 namespace quire::kernels::QUIRE_ISA {
 
-/// acc[s, v] += numbers[k, s] * rows[k, v] for k in order. seen(k, v, sum without k, sum with k) selects the new sum.
+/// acc[s, v] += numbers[k, s] * rows[k, v] for k from `begin` to `end` - 1, in order. seen(k, v, sum without k, sum
+/// with k) selects the new sum.
 template <int S, int V, class Seen>
 QUIRE_INLINE inline void AddProducts(const float* numbers, int64_t stride, const float* rows, int64_t begin,
                                      int64_t end, const Seen& seen, Vec (&acc)[S][V]) {

@@ -32,9 +32,9 @@ struct PanelProduct {
 
 /// Rows of x rounded to integers: x[i, k] is about values[i, k] * scales[i, k / 32].
 ///  - values: 8-bit values are in the order of the weights' quads: columns 0, 4, 1, 5, 2, 6, 3, 7 of every eight.
-///  - begins: start values of a block's integer sums: -128 times the sum of the values. They cancel the 128 that may
-///    be added to weights. With 8-bit values (block sums below 2^19) they also contain the bits of kRounder. The bits
-///    of the sum, read as a float, are then kRounder + sum.
+///  - begins: start values of a block's integer sums: -128 times the sum of the values. The start values cancel the 128
+///    that may be added to weights. With 8-bit values (block sums below 2^19) the start values also contain the bits of
+///    kRounder. The bits of the sum, read as a float, are then kRounder + sum.
 ///  - lifts (8-bit values only): exactly -kRounder * scale. So (kRounder + sum) * scale + lift is sum * scale.
 ///  - sums: the sum of the values times scale.
 template <class T>

@@ -25,8 +25,8 @@ inline Vec LoadPart(const float* p, int64_t count) {
 inline void Store(float* p, Vec v) { __builtin_memcpy(p, &v, sizeof(Vec)); }
 inline Vec Splat(float x) { return x - Vec{}; }  // 0 + x would cost an addition, because x may be -0
 
-// Return the larger or the smaller number of each two lanes, by one instruction. If either number is NaN, the result is
-// b.
+// Max and Min return the larger or the smaller of the two numbers in each lane, by one instruction. If either number is
+// NaN, the result is b.
 inline Vec Max(Vec a, Vec b) { return a > b ? a : b; }
 inline Vec Min(Vec a, Vec b) { return a < b ? a : b; }
 
@@ -89,7 +89,7 @@ inline Vec Exp(Vec x) {
   return reinterpret_cast<Vec>(reinterpret_cast<IntVec>(p) & ~vanishes);
 }
 
-/// Compute one number with the same arithmetic as Exp and MulAdd.
+/// Exp1 and MulAdd1 compute one number with the same arithmetic as Exp and MulAdd.
 inline float Exp1(float x) { return Exp(Splat(x))[0]; }
 inline float MulAdd1(float a, float b, float c) { return MulAdd(Splat(a), Splat(b), Splat(c))[0]; }
 

@@ -9,12 +9,11 @@
 namespace quire::kernels {
 
 // Layout of an arena: the number of finished operations (mod 2^32) and the number of thread blocks that have finished
-// the running one; at byte 128 a flag per (thread block, sending rank); from kOneShotHeaderBytes on, a slot of
-// `capacity` bytes per (parity of the operation, sending rank).
-// Operation k: a thread block writes its part into its slot of every peer's arena, then sets its flags there to k + 1.
-// Once the peers' flags here are k + 1, it adds up the parts. One exchange is enough because slots alternate: a rank
-// that writes operation k + 2 has seen the peer's flag of k + 1. The peer set that flag after its whole operation k had
-// ended, because kernels of one stream do not overlap.
+// the running operation; at byte 128 a flag per (thread block, sending rank); from kOneShotHeaderBytes on, a slot of
+// `capacity` bytes per (parity of the operation, sending rank). Operation k: a thread block writes its part into its
+// slot of every peer's arena, then sets its flags there to k + 1. Once the peers' flags here are k + 1, it adds up the
+// parts. One exchange is enough because slots alternate: a rank that writes operation k + 2 has seen the peer's flag of
+// k + 1. The peer set that flag after its whole operation k had ended, because kernels of one stream do not overlap.
 
 /// What one thread block sends and receives in one operation. A block owns the same elements on every rank, and
 /// exchanges data with the blocks that have the same index.
@@ -165,8 +164,8 @@ struct OneShotAllReduceKernel {
   }
 };
 
-/// The kernel of OneShotAllReduceRmsNorm: block b sums and norms rows [b * rows, (b + 1) * rows). Has as many threads
-/// as RmsNormKernel, so that squares are summed in the same order.
+/// The kernel of OneShotAllReduceRmsNorm: block b sums and normalizes rows [b * rows, (b + 1) * rows). Has as many
+/// threads as RmsNormKernel, so that squares are summed in the same order.
 template <class T>
 struct OneShotAllReduceRmsNormKernel {
   struct Params {
@@ -194,7 +193,7 @@ struct OneShotAllReduceRmsNormKernel {
     exchange.Finish();
   }
 
-  /// Sums and norms the row that begins at element `row`.
+  /// Sums and normalizes the row that begins at element `row`.
   static __device__ void Normalise(const RmsNormParams& p, int64_t row, const Exchange& exchange,
                                    const simt::SharedArray<float>& warp_sum) {
     const simt::Global<T> residual = simt::Global<T>(static_cast<T*>(p.residual)) + row;

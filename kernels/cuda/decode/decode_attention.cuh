@@ -134,8 +134,8 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
     return x > kLargest ? kLargest : x < -kLargest ? -kLargest : x;
   }
 
-  /// Returns which of the warp's 16 tokens number e % 2 in column fragment t belongs to. With E4M3, 4 neighbouring
-  /// tokens are in one lane.
+  /// Returns the index, among the warp's 16 tokens, of the token to which number e % 2 of this lane's column fragment t
+  /// belongs. With E4M3, 4 neighbouring tokens are in one lane.
   static __device__ int TokenOf(int t, int e) {
     return kFp8 ? Lane() % 4 * 4 + t * 2 + e % 2 : t * 8 + Lane() % 4 * 2 + e % 2;
   }
@@ -214,7 +214,8 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
   }
 
   static constexpr float kLog2E = 1.44269504f;
-  /// Returns the base-2 exponent for the product of a query and a stored key.
+  /// Turns the product of a query and a stored key into a score as an exponent of 2: applies the scales, the soft cap
+  /// and ALiBi.
   static __device__ float Scale(const DecodeAttentionParams& p, float product, float slope, int distance) {
     float score = product * (p.scale * p.cache.k_scale);
     if (p.soft_cap > 0) score = p.soft_cap * simt::Tanh(score / p.soft_cap);

@@ -33,8 +33,8 @@ struct DecodeAttentionParams {
   const float* sinks = nullptr;
 };
 
-/// Launches work_size.num_ctas CTAs, and as many again to combine splits. The launches depend only on the params, so a
-/// CUDA graph of them serves every work list of this size.
+/// Launches work_size.num_ctas CTAs and, if `combine` is set, as many again to combine splits. The launches depend only
+/// on the params, so a CUDA graph of them serves every work list of this size.
 void DecodeAttention(const CudaStream& stream, const DecodeAttentionParams& params);
 
 }  // namespace quire::kernels

@@ -20,8 +20,8 @@ class Planner {
     work_[static_cast<size_t>(size_.FirstItemsAt())] = 0;
   }
 
-  /// Adds the units [first, end) of a sequence and head tile. `whole` has the fields that do not depend on them, and
-  /// the visible positions.
+  /// Adds the units [first, end) of a sequence and head tile, and splits them among CTAs if needed. `whole` has the
+  /// visible positions, and the fields that are the same for every split.
   void Add(const DecodeItem& whole, int32_t first, int32_t end) {
     int32_t parts = 0;
     const int32_t first_slot = slots_;

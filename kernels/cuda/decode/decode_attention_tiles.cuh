@@ -31,7 +31,7 @@ struct DecodeTiles {
 
   using Ints = simt::Vec<int32_t, 4>;
 
-  /// What all threads read about the tile in a stage. position < 0: the CTA has no more work.
+  /// The description of the tile in a stage, which all threads read. position < 0: the CTA has no more work.
   struct Tile {
     int position, begin, end;  // position of the tile's first token; range of visible positions
     bool first, last;          // first, last tile of its item
@@ -148,7 +148,7 @@ struct DecodeTiles {
     return {at.v[0], at.v[1], at.v[2], at.v[3] % 2 != 0, at.v[3] / 2 != 0, of.v[0], of.v[2], of.v[3], in.v[2], in.v[3]};
   }
 
-  /// Waits for the oldest of stages - 1 groups.
+  /// Waits until the oldest of this thread's last stages - 1 groups of copies is complete.
   static __device__ void WaitForOldest(int stages) {
     if (stages == 2) simt::WaitForCopies<0>();
     if (stages == 3) simt::WaitForCopies<1>();
@@ -167,7 +167,8 @@ struct DecodeTiles {
     }
   }
 
-  /// Returns the offset of the item's KV head in the block. Blocks without a visible token are not read.
+  /// Returns the offset of the item's KV head in the thread's block, in elements from the beginning of the cache. For a
+  /// block without a visible token, which is not read, the offset is that of block 0.
   __device__ int64_t HeadOfBlock(int64_t block_stride) const {
     return simt::Max(block, 0) * block_stride + int64_t{who.v[1]} * (kHeadSize * part.block_size);
   }

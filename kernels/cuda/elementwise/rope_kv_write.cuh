@@ -61,8 +61,8 @@ struct RopeKvWriteKernel {
     CopyRest(p, row, to);
   }
 
-  /// Adds biases, unless null, and norms heads if wanted: in place, one head per warp at a time. Numbers stay fp32 from
-  /// the bias to the norm's result.
+  /// Adds biases, unless null, and normalizes heads if `norms` is set: in place, one head per warp at a time. Numbers
+  /// stay fp32 from the bias to the norm's result.
   static __device__ void AddBiasAndNorm(const Params& p, const simt::Global<T>& row, const void* biases, bool norms) {
     const int lane = simt::ThreadX() % 32, size = p.cache.head_size;
     const simt::Global<const T> bias(static_cast<const T*>(biases));

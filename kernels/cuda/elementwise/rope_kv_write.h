@@ -5,11 +5,11 @@
 
 namespace quire::kernels {
 
-/// Processes the rows of the QKV product: adds biases, norms heads where the model does so, applies RoPE to queries in
-/// place, and writes keys (with RoPE) and values into their slots. This one kernel replaces a split, a reshape, a sum,
-/// rotations and two scatters. The keys and values in the rows are changed by biases and norms only, and with
-/// norm_rotated the keys are also rotated there. Dimension i of the first rotary_dim of a head rotates with dimension i
-/// + rotary_dim / 2.
+/// Processes the rows of the QKV product: adds biases, normalizes heads where the model does so, applies RoPE to
+/// queries in place, and writes keys (with RoPE) and values into their slots. This one kernel replaces a split, a
+/// reshape, a sum, rotations and two scatters. The keys and values in the rows are changed by biases and norms only,
+/// and with norm_rotated the keys are also rotated there. Dimension i of the first rotary_dim of a head rotates with
+/// dimension i + rotary_dim / 2.
 struct RopeKvWriteParams {
   NumberType dtype;
   void* qkv;                 // [num_tokens, num_heads + 2 * num_kv_heads, head_size]: queries, keys, values
@@ -28,8 +28,8 @@ struct RopeKvWriteParams {
   bool norm_rotated = false;         // heads are normed after their rotation; excludes squares and query_cos_sin
   float epsilon = 0;                 // added to the mean of squares
   const float* query_cos_sin = nullptr;  // replaces cos_sin for queries; null: cos_sin
-  /// If set, all queries of a token are normed together, and so are all its keys. query_norm is then [num_heads,
-  /// head_size], and key_norm [num_kv_heads, head_size]. There must be no biases.
+  /// If `squares` is not null, all queries of a token are normalized together, and so are all its keys. query_norm is
+  /// then [num_heads, head_size], and key_norm [num_kv_heads, head_size]. There must be no biases.
   const float* squares = nullptr;                      // [num_tokens, 2]: sums of squares of queries and keys; or null
   int64_t all_query_numbers = 0, all_key_numbers = 0;  // numbers that were summed
 };

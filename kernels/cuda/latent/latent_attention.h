@@ -21,7 +21,8 @@ constexpr bool HasLatentTiles(NumberType dtype, int32_t head_size, int32_t rank)
   return dtype != NumberType::kF32 && head_size == kLatentHeadSize && rank == kLatentRank;
 }
 
-/// Tokens of a tile in shared memory; floats between rows of a tile's scores there.
+/// kLatentTokens: tokens of a tile in shared memory. kLatentScoreStride: floats from one row of a tile's scores to the
+/// next.
 inline constexpr int32_t kLatentTokens = 32, kLatentScoreStride = kLatentTokens + 8;
 
 /// Returns the shared memory in bytes of a tensor-core thread block with this many rows: queries, two tiles (one wide

@@ -6,8 +6,8 @@ namespace quire::kernels {
 
 /// Attention of up to 16 * kSlabs rows over a range of positions, with tensor cores. A warp has one slab of 16 rows and
 /// one of kSlices slices: for scores a slice of a tile's rows (its keys), for results a slice of the latent. The warps
-/// of a slab exchange scores through shared memory, and each of them turns all into weights. Scores and sums are fp32;
-/// weights are rounded to T. T: type of queries and results; C: type of the cache.
+/// of a slab exchange scores through shared memory, and each warp turns all scores of the slab into weights. Scores and
+/// sums are fp32; weights are rounded to T. T: type of queries and results; C: type of the cache.
 template <class T, class C, int kSlabsOfBlock, int kSlicesOfSlab>
 struct LatentTiles {
   static constexpr bool kOverlapsPrevious = true;
@@ -37,7 +37,7 @@ struct LatentTiles {
            simt::SharedBytes(kRows * kLatentScoreStride * 4);
   }
 
-  /// A lane's part of two rows of its slab: row lane / 4 and the row 8 below. Of every 8 columns in its slice, the lane
+  /// A lane's part of two rows of its slab: row lane / 4 and the row 8 below. In every 8 columns of its slice, the lane
   /// has columns lane % 4 * 2 and the next one, as in the result of an mma instruction. Maxima are base-2 exponents. A
   /// sum covers the lane's own columns; Sum() adds the sums of the lanes that share a row.
   struct Rows {

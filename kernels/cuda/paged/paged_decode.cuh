@@ -28,7 +28,8 @@ struct DecodeLaunch {
   int32_t partition;       // tokens per partition, a multiple of the block size
   int32_t num_partitions;  // 1: results go to op.out
   int32_t max_scores;      // capacity in shared memory: all tokens of the blocks that a partition touches
-  // v2, per (sequence, head, partition): [.., head_size] results; largest scores; sums of exponentials.
+  // Workspace of v2 with an entry for each (sequence, head, partition): results, [.., head_size]; largest scores; sums
+  // of exponentials.
   float *partial, *max_score, *exp_sum;
 };
 

@@ -48,10 +48,11 @@ constexpr int64_t PagedDecodeV1SharedBytes(int64_t max_context_len, int64_t head
 void PagedDecodeV1(const CudaStream& stream, const PagedDecodeParams& params);
 
 /// Launches one thread block per (head, sequence, partition of 512 tokens), then a kernel that combines the partitions.
+/// If every context fits into one partition, calls PagedDecodeV1 instead.
 void PagedDecodeV2(const CudaStream& stream, const PagedDecodeParams& params);
 
-/// True when v1 is faster by the rule of the paged-attention literature: there are enough thread blocks to fill the
-/// device, and v1's scores fit into shared memory. Otherwise v2 splits the context.
+/// True when v1 is faster by the rule of the paged-attention literature: no context is longer than 8,192 tokens, and
+/// either one partition holds every context or there are more than 512 (head, sequence) pairs to fill the device.
 constexpr bool PrefersV1(int64_t max_context_len, int64_t num_seqs, int64_t num_heads) {
   const int64_t partitions = (max_context_len + kDecodePartition - 1) / kDecodePartition;
   return max_context_len <= 8192 && (partitions <= 1 || num_seqs * num_heads > 512);

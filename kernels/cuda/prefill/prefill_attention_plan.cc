@@ -26,8 +26,8 @@ struct Seen {
   int32_t begin, end;
 };
 
-/// A sequence's chunk of queries. A tile has the same row numbers for every KV head. The smaller the group of a KV head
-/// is, the later are the queries of these rows.
+/// A sequence's chunk of queries. A tile has the same row numbers for every KV head. A query has one row for each query
+/// head of the KV head's group, so the smaller the group is, the later are the queries of these rows.
 class Chunk {
  public:
   Chunk(const PrefillPlanInputs& in, size_t sequence)

@@ -6,7 +6,7 @@
 
 namespace quire::kernels {
 
-/// What a thread block does with its rows, apart from the matrix products. A warp owns kRows / kWarps rows from their
+/// The work of a thread block on its rows, apart from the matrix products. A warp owns kRows / kWarps rows from their
 /// first score to their result. kKeys: how many keys of a tile are processed together. kTogether: how many neighbouring
 /// rows skip the same tiles.
 template <class T, int kHeadSize, int kRowsOfBlock, int kWarpsOfBlock, int kKeysAtOnce, int kTogether>
@@ -91,7 +91,8 @@ struct PrefillRows {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int row = simt::Min(rows.first + s * 16 + half * 8 + lane / 4, work.num_rows - 1);
-        // From the row's position to the lane's first column; negative if the column is an earlier position.
+        // `distance` is the position of the lane's first column minus the row's position; it is negative if the column
+        // is earlier.
         const int distance = begin + lane % 4 * 2 - work.Position(row);
         const float slope = sloped ? simt::Global<const float>(p.op.alibi_slopes)[work.Head(row)] : 0.0f;
 #pragma unroll

@@ -72,7 +72,8 @@ __host__ __device__ constexpr int UnitOf(int group, int row, int rows) {
   return (group * rows + (row ^ (group & 1) << 2)) * 8;
 }
 
-/// How tiles of keys and values lie in shared memory, how long a tile is, and how many threads share it.
+/// The layout of tiles of keys and values in shared memory, the length of a tile, and the number of threads that share
+/// it.
 template <int kHeadSize>
 struct WarpTiles {
   static constexpr int kThreads = 128;

@@ -92,8 +92,8 @@ struct QuantizedPiece {
     }
   }
 
-  /// Returns a number in the first or second half of a block. The products q d and 32 d and their difference are exact
-  /// in fp32.
+  /// Returns the value of the number q with the low four bits of `low` and the low two bits of `high`. `half`: the half
+  /// of the block in which the number is. The products q d and 32 d and their difference are exact in fp32.
   __device__ float SixBits(uint32_t low, uint32_t high, int half) const {
     const float first = simt::ToFloat(scales.v[0]), second = simt::ToFloat(scales.v[1]);
     const float d = has_minimum || half == 0 ? first : second;

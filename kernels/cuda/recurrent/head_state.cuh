@@ -21,7 +21,8 @@ struct HeadColumn {
     for (int i = 0; i < kRows; ++i) s[i] = 0;
   }
 
-  /// Calls body(i, index in the pool) for every existing row `first` + i; row 0 is number `at` of the state.
+  /// Calls body(i, index in the pool) for every existing row `first` + i. `at`: where row 0 begins in the sequence's
+  /// state, in floats.
   template <class Body>
   __device__ void ForRows(const StateView& state, int64_t sequence, int64_t at, int64_t key_dim, int64_t value_dim,
                           const Body& body) const {

@@ -24,7 +24,7 @@ __device__ inline SequenceRows RowsOf(const StateView& state, int64_t sequence) 
 /// moves forward, so that each block is looked up once and no division is needed.
 class StateCursor {
  public:
-  /// Starts at byte `at` of the op's part.
+  /// Starts at byte `at` of the op's part of the state.
   __device__ StateCursor(const StateView& state, int64_t sequence, int64_t at)
       : blocks_(simt::Global<const int32_t>(state.blocks) + sequence * state.blocks_per_state),
         stride_(state.block_stride),

@@ -5,15 +5,15 @@
 namespace quire::kernels {
 
 /// The tokens of a source that may be sampled: all tokens up to `last` in the order of Place, with total weight `mass`.
-/// Not `decided` if tokens that the source lacks could change the result.
+/// `decided` is false if tokens that the source lacks could change the result.
 struct Choice {
   bool decided;
   Place last;
   Mass mass;
 };
 
-/// Reduces `choice` to the fewest tokens, by falling logit, whose mass reaches top_p * choice.mass. The result is
-/// undecided if the tokens of the source do not have that mass.
+/// Reduces `choice` to the fewest tokens, by falling logit, whose mass reaches top_p * choice.mass. `listed`: the mass
+/// of the tokens of `choice` that the source has. The result is undecided if `listed` is less than that.
 template <class Source>
 __device__ Choice KeepTopP(const Source& source, const SelectScratch& scratch, const Soften& soften, float top_p,
                            const Choice& choice, Mass listed) {
@@ -94,7 +94,8 @@ __device__ inline int32_t WalkRow(const RowSource& source, const SelectScratch& 
   return source.bounds.first_id;  // never reached: the row's mass exceeds the target
 }
 
-/// Writes the `count` best tokens of the source with their log-probabilities. The source must have that many tokens.
+/// Writes the `count` best tokens of the source with their log-probabilities. `available`: the number of the source's
+/// tokens, at least `count`.
 template <class Source>
 __device__ void WriteTop(const Source& source, const SelectScratch& scratch, int count, int available,
                          double log_sum_exp, const simt::SharedArray<float>& logits,

@@ -30,7 +30,7 @@ __device__ inline float FromOrderedBits(uint32_t key) {
 using Mass = unsigned long long;
 constexpr int kMassBits = 44;
 
-/// Computes a token's weight exp((logit - max) / temperature), as a float or as a Mass; max must be finite.
+/// Computes a token's weight exp((logit - max) / temperature), as a float or in the units of Mass; max must be finite.
 struct Soften {
   float max, inverse_temperature;
   __device__ float Share(float logit) const {

@@ -124,7 +124,7 @@ __device__ Mass Sum(const Source& source, const SelectScratch& scratch, Amount a
   return BlockScan(sum, scratch).total;
 }
 
-/// Adds to a 64-bit sum with 32-bit atomics, because shared memory has only those.
+/// Adds `amount` to a bin's 64-bit sum with 32-bit atomics: shared memory has the sum as two halves.
 __device__ inline void AddToBin(const SelectScratch& scratch, uint32_t bin, Mass amount) {
   const uint32_t low = static_cast<uint32_t>(amount);
   const uint32_t old = simt::AtomicAdd(scratch.low, bin, low);
@@ -136,7 +136,8 @@ __device__ inline Mass BinSum(const SelectScratch& scratch, int bin) {
   return Mass{high} << 32 | low;
 }
 
-/// Finds the first bin at which the sum exceeds `target`: results = bin, sum before it, sum in it. Called by one warp.
+/// Finds the first bin at which the sum exceeds `target`: results = the bin, the sum before the bin, the sum in the
+/// bin. Called by one warp.
 __device__ inline void PickBin(const SelectScratch& scratch, Mass target) {
   constexpr int kEach = kBins / 32;
   const int first = simt::ThreadX() % 32 * kEach;

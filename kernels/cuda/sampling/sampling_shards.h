@@ -44,7 +44,8 @@ struct ShardToken {
 };
 void DrawInShard(const CudaStream& stream, const SamplingRows& rows, const ShardDraw* draws, int shard,
                  ShardToken* tokens /* [num_rows] */);
-/// Completes the sampled tokens. tokens: [num_shards, num_rows], gathered from all ranks.
+/// Completes the kInShard rows: copies each row's token from the shard that has it. tokens: [num_shards, num_rows],
+/// what DrawInShard found on all ranks.
 void MergeShardDraws(const CudaStream& stream, const DrawFromPartsParams& params, const ShardToken* tokens);
 
 /// Copies the kWholeRow rows, raw and edited. Call after SummarizeShard.

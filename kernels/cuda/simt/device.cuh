@@ -68,7 +68,7 @@ __device__ T AtomicAdd(T* array, int64_t i, T value) {
 }
 __device__ inline int AtomicMax(int* array, int64_t i, int value) { return atomicMax(array + i, value); }
 /// Sets array[i] = max(array[i], value) and returns the previous value. The bits of nonnegative floats are ordered like
-/// integers, and those of negative floats in reverse.
+/// integers, and the bits of negative floats have the reverse order.
 __device__ inline float AtomicMax(float* array, int64_t i, float value) {
   const int bits = __float_as_int(value);
   if (bits >= 0) return __int_as_float(atomicMax(reinterpret_cast<int*>(array + i), bits));

@@ -51,7 +51,8 @@ __device__ inline float Rsqrt(float x) { return rsqrtf(x); }
 /// Returns log(1 + x).
 __device__ inline float Log1p(float x) { return log1pf(x); }
 __device__ inline double Log(double x) { return log(x); }
-/// Return the larger or the smaller of two floats, by one instruction. If one of them is NaN, the result is the other.
+/// Max and Min return the larger or the smaller of two floats, by one instruction. If one float is NaN, the result is
+/// the other float.
 __host__ __device__ inline float Max(float a, float b) { return fmaxf(a, b); }
 __host__ __device__ inline float Min(float a, float b) { return fminf(a, b); }
 template <class T>

@@ -50,9 +50,9 @@ class Bench {
 
   Device& device() { return device_; }
 
-  /// Times all variants of a case. Each is captured as a graph of many calls, so that launches by the host do not
-  /// count. After one warm-up, the variants take turns for `rounds` rounds. Prints and keeps one row per variant, and
-  /// checks the output.
+  /// Times all variants of a case. Each variant is captured as a graph of many calls, so that launches by the host do
+  /// not count. After one warm-up, the variants take turns for `rounds` rounds. Prints and keeps one row per variant,
+  /// and checks the output.
   std::vector<Timing> Measure(const Case& c, const std::vector<Variant>& variants);
 
   /// Sets the rates, in bytes and operations per second, with which later results are compared.
@@ -69,7 +69,7 @@ class Bench {
 
  private:
   /// Reports, and counts as wrong, a variant whose graph leaves other bytes than a single call does, and a variant
-  /// whose results are not close to those of the other variants.
+  /// whose results are not close to those of the reference method or, without one, of the last variant.
   void Check(const Case& c, const std::vector<Variant>& variants, const std::vector<const DeviceGraph*>& graphs);
 
   Device& device_;

@@ -20,8 +20,8 @@ class FlashInferAttention {
 };
 
 /// Returns FlashInfer's attention for the batch; null if this build lacks FlashInfer or does not support these types
-/// and sizes. The queries of sequence s are the rows query_start[s] to query_start[s + 1] - 1. They belong to the last
-/// tokens of its context.
+/// and sizes. The queries of sequence s are the rows query_start[s] to query_start[s + 1] - 1. These queries belong to
+/// the last tokens of the sequence's context.
 std::unique_ptr<FlashInferAttention> MakeFlashInfer(const PagedBatch& batch, const std::vector<int32_t>& query_start,
                                                     Device& device);
 

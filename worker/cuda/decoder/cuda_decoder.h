@@ -52,8 +52,8 @@ class CudaDecoder final : private DecoderOps {
   /// (StepShape::keeps_rows). Overwrites logits().
   void LogitsOfRows(int64_t row, int64_t count);
 
-  /// Returns the last activations, after the final norm, of a step that keeps its rows, from row `row` on. They are in
-  /// device memory: [rows, hidden] of the model's type.
+  /// Returns the last activations, after the final norm, of a step that keeps its rows, from row `row` on. The
+  /// activations are in device memory: [rows, hidden] of the model's type.
   const std::byte* NormedRows(int64_t row) const;
 
   /// Measures once which way of computing steps of `num_rows` rows is fastest. Overwrites activations. Must not run
@@ -108,9 +108,9 @@ class CudaDecoder final : private DecoderOps {
     return memory_.sinks == nullptr ? nullptr : memory_.sinks + layer * sizes_.shard.heads.size();
   }
   const LayerSpec& LayerOf(int64_t layer) const { return spec_.layers[static_cast<size_t>(layer)]; }
-  // Returns the numbers per row of a layer's activations.
+  // Returns how many numbers a row of a layer's activations has.
   int64_t HeadsWidth(int64_t layer) const { return sizes_.shard.heads.size() * LayerOf(layer).head_dim; }
-  /// Returns the numbers per row of the input of attention's output projection.
+  /// Returns how many numbers a row of the input of attention's output projection has.
   int64_t OutWidth(int64_t layer) const {
     return spec_.latent.rank > 0 ? sizes_.shard.heads.size() * spec_.latent.value_dim : HeadsWidth(layer);
   }
@@ -120,7 +120,8 @@ class CudaDecoder final : private DecoderOps {
   void LoadTables(const ModelFiles& files);
   bool CanFuse(int64_t num_rows) const;
   bool IsFused(int64_t num_rows) const;
-  // Compute the layer's attention for decodes or for chunks. `kind` is an index into KindsOf(spec_).
+  // The next three functions compute the layer's attention for decodes or for chunks. `kind` is an index into
+  // KindsOf(spec_).
   void AttendDecodes(int64_t layer, size_t kind);
   void AttendUnplanned(int64_t layer, size_t kind);  // decodes through v1 or v2
   void AttendChunks(int64_t layer, size_t kind);
@@ -137,15 +138,16 @@ class CudaDecoder final : private DecoderOps {
   void ConvolveHeads(int64_t layer);
   void LearnByDelta(int64_t layer);
   void ScanStates(int64_t layer);
-  /// Norms the value heads of each key head together, even if several ranks hold parts of them.
+  /// Normalizes the value heads of each key head together, even if several ranks hold parts of them.
   void NormGroups(int64_t layer);
-  /// MultiplyExperts computes the outputs of the chosen experts for experts_in_ (into CudaExpertActivations::out),
-  /// MultiplyShared those of the shared expert (into `shared`).
+  /// MultiplyExperts computes the outputs of the chosen experts for experts_in_ (into CudaExpertActivations::out).
+  /// MultiplyShared computes the outputs of the shared expert (into `shared`).
   void MultiplyExperts(int64_t layer);
   void MultiplyShared(int64_t layer);
   /// activated [rows, width] = activation(gates) * ups, or, for experts without gates, activation(activated).
   void ActivateExperts(const void* gate_up, void* activated, int64_t rows, int64_t width, float limit);
-  /// Sets `out` to the weighted sum of the chosen experts' outputs plus `shared` (may be null).
+  /// Sets `out` to the weighted sum of the chosen experts' outputs plus the part of `shared` that its gate lets
+  /// through, all times the residual scale. `shared` is null without a shared expert.
   void CombineExperts(const void* shared, void* out);
   /// Adds the mixture as AddExperts does, in models with Mixture::normed_apart.
   void AddExpertsNormedApart(int64_t layer);
@@ -164,7 +166,7 @@ class CudaDecoder final : private DecoderOps {
   /// Returns the layer scale to apply after the MLP. The result is 1 in models with layer inputs, where AddLayerInput
   /// applies the scale.
   float ScaleAfterMlp(int64_t layer) const { return spec_.layer_input_size > 0 ? 1 : weights(layer).scale; }
-  /// out = this rank's part of x * weight^T; rank 0 also adds the bias, which may be null.
+  /// out = this rank's part of residual_scale * x * weight^T; rank 0 also adds the bias (null: no bias).
   void MultiplyOut(const void* x, int64_t k, const DeviceMatrix& weight, const void* bias, void* out);
   /// residual += the pending addition, summed over all ranks; then normed = norm(residual).
   void Norm(const void* weight, const void* bias);

@@ -9,7 +9,8 @@
 
 namespace quire {
 
-/// Matrix products. For each shape it takes the faster way: the vendor's library or, for few rows, our own kernel.
+/// Matrix products. Each shape is computed in the faster of two ways: by the vendor's library or, for few rows, by our
+/// own kernel.
 class Products {
  public:
   /// `expanded`: scratch memory of `expanded_bytes` bytes for rows of quantised weights, or of x, that the library

@@ -20,8 +20,8 @@ struct SumTiming {
   double one_shot, library;
 };
 
-/// Returns the largest size up to which one-shot is never slower than the library; 0 if it is slower at the first size.
-/// Sizes must be in ascending order.
+/// Returns the largest size up to which one-shot is never slower than the library; 0 if one-shot is slower at the first
+/// size. Sizes must be in ascending order.
 int64_t OneShotThreshold(std::span<const SumTiming> timings);
 
 }  // namespace quire

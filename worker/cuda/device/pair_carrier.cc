@@ -27,7 +27,8 @@ constexpr auto kLook = std::chrono::microseconds(20);
 
 struct GivenUp {};
 
-/// The device resources of a link. They are destroyed in reverse order, first the pair, whose kernels use the others.
+/// The device resources of a link. The members are destroyed in reverse order, first the pair, whose kernels use the
+/// other members.
 struct Way {
   explicit Way(int ordinal)
       : device(ordinal),
@@ -103,8 +104,8 @@ class PairLink final : public DeviceLink {
       const std::lock_guard lock(mutex_);
       problem_ = error.what();
     }
-    // Queued work may still wait for the other end; this work ends when the pair is destroyed. That may take long, so a
-    // separate thread destroys the pair.
+    // Queued work may still wait for the other end; this work ends when the pair is destroyed. Destroying the pair may
+    // take long, so a separate thread does so.
     std::thread([way = std::move(way)]() mutable { way.reset(); }).detach();
   }
 
@@ -151,8 +152,8 @@ class PairLink final : public DeviceLink {
     way.runs.Reset(0);
   }
 
-  /// Unpacks into the blocks only after all bytes have arrived, because the blocks may have another use after a link is
-  /// given up.
+  /// Packs and sends a piece or, at the receiving end, receives and unpacks a piece. Unpacks into the blocks only after
+  /// all bytes have arrived, because the blocks may have another use after a link is given up.
   void MovePiece(Way& way, const kernels::PackRunsParams& params) {
     const kernels::CudaStream stream = way.device.stream();
     const int64_t bytes = params.num_blocks * params.packed_bytes;

@@ -42,8 +42,8 @@ class CudaSampler {
   /// Asks the grammars of the rows that only the host can sample which tokens are allowed, while the device computes
   /// the step. Call before Collect.
   void AskGrammars(const SequenceTable& table, DrawPlan& plan) const;
-  /// Returns the tokens once CopyResults has run. For the rows that only the host can sample, all ranks together sample
-  /// the tokens from `logits`.
+  /// Returns the tokens once CopyResults has run. For some rows, all ranks together sample the token from `logits`: for
+  /// those that only the host can sample, and for those that the shards' candidates do not decide.
   std::vector<SampledToken> Collect(const DrawPlan& plan, int set, const SequenceTable& table, const float* logits);
 
   const int32_t* last_tokens() const { return memory_.last_tokens; }  // [max_running] on the device

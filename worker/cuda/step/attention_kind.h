@@ -12,7 +12,7 @@ namespace quire {
 /// The most kinds of attention that the layers of a model may have. A step plans attention once for each kind.
 inline constexpr size_t kMaxAttentionKinds = 2;
 
-/// What the plan of a layer's attention depends on (see LayerSpec).
+/// The properties of a layer on which the plan of its attention depends (see LayerSpec).
 struct AttentionKind {
   int64_t window, head_dim, num_kv_heads;
   bool operator==(const AttentionKind&) const = default;

@@ -39,7 +39,7 @@ struct StepArrays {
   int32_t* chunk_start;     // [C + 1] first row, relative to the first chunk's
   int32_t* chunk_context;   // [C]
   int32_t* chunk_table;     // [C]
-  // The state_ arrays are for sequences with states, decodes first. They are empty in models without states.
+  // The state_ arrays are for sequences with states, decodes first. These arrays are empty in models without states.
   int32_t* state_start;                             // [D + C + 1] first row
   int32_t* state_context;                           // [D + C]; 0: padding
   int32_t* state_blocks;                            // [D + C, B]
@@ -61,8 +61,8 @@ struct StepArrays {
 
 /// Memory for the arrays of steps: two page-locked sets on the host, because the next step is built while the last
 /// step's copy may still run, and one set on the device. Arrays are packed as tightly as the step's sizes allow, so
-/// that one copy transfers little else. Their addresses depend only on the step's limits, so graphs of one size find
-/// them at the same addresses.
+/// that one copy transfers little else. The addresses of the arrays depend only on the step's limits, so graphs of one
+/// size find them at the same addresses.
 class StepBuffers {
  public:
   StepBuffers(const StepLimits& most, Device& device);
@@ -73,7 +73,8 @@ class StepBuffers {
   StepArrays& Host() { return *host_; }
   const StepArrays& OnDevice() const { return *on_device_; }
 
-  /// Queues the copy of Host() to the device and switches to the other set.
+  /// Queues the copy of Host() to the device and switches to the other set. Copies only the first num_biases biases and
+  /// the first num_bans banned tokens.
   void Upload(int64_t num_biases, int64_t num_bans);
 
   int64_t device_bytes() const { return device_memory_.bytes(); }

@@ -6,8 +6,8 @@
 
 namespace quire {
 
-/// What a step's kernel launches depend on. All other inputs are in device arrays, so two steps of the same shape have
-/// the same launches.
+/// The properties of a step on which its kernel launches depend. All other inputs are in device arrays, so two steps of
+/// the same shape have the same launches.
 struct StepShape {
   int64_t num_rows = 0;     // tokens; padded to a graph's size in steps of decodes alone
   int64_t num_decodes = 0;  // the first rows, one per decode; padded like num_rows

@@ -34,17 +34,17 @@ struct CudaLayerWeights {
   DeviceMatrix attention_out;                   // [hidden, local heads * head_dim, or * value_dim of latent attention]
   void* attention_out_bias;                     // [hidden], or null
   CudaMixerWeights mixer;                       // for a layer that keeps a state, instead of qkv to attention_out_bias
-  // Null if the layer's MLP is a mixture.
+  // The next four members are null if the layer's MLP is a mixture.
   DeviceMatrix
       mlp_in;  // [2 * mlp_width, hidden], in the order of kernels::SkinnyGateUpRow; without gates [mlp_width, hidden]
   void* up_bias;      // [mlp_width], or null
   DeviceMatrix down;  // [hidden, mlp_width]
   void* down_bias;    // [hidden], or null
-  // Null in models without layer inputs.
+  // The next three members are null in models without layer inputs.
   void* input_gate;  // [layer_input_size, hidden]
   void* input_out;   // [hidden, layer_input_size]
   void* input_norm;  // [hidden]
-  // Null if the layer's MLP is not a mixture.
+  // The next seven members are null if the layer's MLP is not a mixture.
   void* router;               // [router_width, hidden]: experts, the shared expert's gate, zeros
   void* experts_in_bias;      // [experts, 2 * expert_width], in the order of experts_in; or null
   void* experts_down_bias;    // [experts, hidden], or null

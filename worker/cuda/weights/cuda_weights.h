@@ -33,7 +33,8 @@ class CudaWeights : public CudaWeightPlaces {
   }
   static int64_t ExpertWidth(const RankShard& shard) { return (shard.expert_mlp.size() + 15) / 16 * 16; }
   static int64_t SharedWidth(const RankShard& shard) { return (shard.shared_mlp.size() + 15) / 16 * 16; }
-  /// Returns the rows of a router, rounded up to whole vectors of logits.
+  /// Returns the number of rows of a router's matrix: one for each expert and one for the gate of the shared expert,
+  /// rounded up to a multiple of 8 (a vector of logits).
   static int64_t RouterWidth(const ModelSpec& spec) { return (spec.mixture.experts + 8) / 8 * 8; }
 
   int64_t bytes() const { return memory_.bytes() + expanded_.bytes(); }

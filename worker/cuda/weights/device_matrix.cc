@@ -65,7 +65,7 @@ class FormFinder {
       : files_(files), shard_(shard), quantization_(quantization) {}
 
   /// Returns the form that the matrices of all these roles can have on the device (for experts: of all these experts);
-  /// nullopt if there is none. Their rows lie one after another with `width` numbers each.
+  /// nullopt if there is none. The rows of these matrices lie one after another with `width` numbers each.
   std::optional<NumberType> Find(int64_t layer, std::initializer_list<Role> roles, int64_t width,
                                  const Range& experts = {0, 1}) const {
     std::optional<NumberType> form;

@@ -89,7 +89,7 @@ std::byte ToFp8(float x) {
 }
 
 /// Writes FP8 numbers. Numbers that are FP8 in the file stay unchanged, with the factors of their rows or groups. Other
-/// numbers are scaled by the row's largest finite number.
+/// numbers are scaled so that the largest finite magnitude in the row's columns `cols` becomes the largest FP8 number.
 void WriteFp8(const Tensor& tensor, int64_t row, Range cols, NumberType type, const QuantizedRow& to) {
   if (const ScaledMatrix* matrix = tensor.scaled.get(); matrix != nullptr && matrix->fp8 != nullptr) {
     std::memcpy(to.ints, matrix->fp8 + row * matrix->cols + cols.begin, static_cast<size_t>(cols.size()));

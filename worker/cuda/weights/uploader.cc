@@ -70,7 +70,7 @@ void Uploader::WritePiece(const RowSource& source, Range cols, std::byte* to) co
                 static_cast<size_t>(cols.size() * element));
     return;
   }
-  // Decode whole quantisation blocks; the first and the last may contain columns of other ranks.
+  // Whole quantisation blocks are decoded. The first and the last block can contain columns of other ranks.
   const int64_t block = DecodeBlock(*source.tensor);
   const int64_t begin = cols.begin / block * block,
                 end = std::min((cols.end + block - 1) / block * block, source.tensor->cols());
