@@ -43,8 +43,8 @@ class SequenceStates {
   /// Requires BlocksToGrow free blocks. A state is kept only if its blocks and `reserved` further blocks are free.
   /// Otherwise an unshared state is written in place, and its checkpoint, if any, is forgotten.
   void Grow(Sequence& sequence, int reserved, StepPlan& plan);
-  /// Gives the sequence a state of its own, whose content arrives later. Needs the blocks of a state if the sequence has
-  /// no state, or shares it. Requires that the plan does not copy the sequence's present state (IsCopiedBy).
+  /// Gives the sequence a state of its own, whose content arrives later. Needs the blocks of a state if the sequence
+  /// has no state, or shares it. Requires that the plan does not copy the sequence's present state (IsCopiedBy).
   void Renew(Sequence& sequence);
   /// True when the plan copies the sequence's state for another sequence.
   bool IsCopiedBy(const StepPlan& plan, const Sequence& sequence) const;

@@ -41,7 +41,7 @@ void DropFront(const Tokenizer& tokenizer, std::string_view first_token, std::st
   if (!metaspace || metaspace->front == Metaspace::Front::kShown) return;
   ptrdiff_t spaces = text.starts_with(' ') ? 1 : 0;
   if (metaspace->front == Metaspace::Front::kMarksDropped) spaces = std::ranges::count(first_token, ' ');
-  for (; spaces > 0; --spaces) text.erase(text.find(' '), 1);
+  for (size_t at; spaces > 0 && (at = text.find(' ')) != std::string::npos; --spaces) text.erase(at, 1);
 }
 
 std::string Decode(const Tokenizer& tokenizer, const std::vector<TokenId>& tokens, bool skip_special_tokens) {
