@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <numeric>
 
 #include "coordinator/core/engine/engine.h"
 #include "tests/support/collecting_sink.h"
@@ -193,35 +192,6 @@ TEST_F(HostCacheTest, Request_BeginsAtAStateFromTheHost_WhereTheModelHasStates) 
   EXPECT_GT(plan.swap_ins.size(), 2u);
   EXPECT_EQ(plan.added[0].state.size(), 2u);
   EXPECT_EQ(plan.swap_ins.back().destination, plan.added[0].state.back());
-}
-
-TEST_F(HostCacheTest, State_FromTheHostTakesTheBlocksOfTheCachedState_WhenARequestFillsThePool) {
-  constexpr int kLong = 56;  // 14 blocks; with a state of 2 and the null block they fill the pool
-  Make([](EngineOptions& o) {
-    o.blocks.state_blocks = 2;
-    o.blocks.state_spacing = 8;
-    o.blocks.num_blocks = 17;
-  });
-  const auto serve = [this](const std::vector<TokenId>& prompt) {
-    const RequestId id = ++last_;
-    EXPECT_FALSE(engine_->Submit(MakeRequest(id, prompt, 1, sinks_[id])));
-    const StepPlan first = Step();
-    while (!engine_->idle()) Step();
-    return first;
-  };
-  std::vector<TokenId> whole(kLong);
-  std::iota(whole.begin(), whole.end(), 100);
-  serve(whole);
-  // A state is kept where prompts part, so both of these leave a state after 20 tokens.
-  for (const TokenId end : {7, 8}) {
-    std::vector<TokenId> part(whole.begin(), whole.begin() + 20);
-    part.insert(part.end(), 8, end);
-    serve(part);
-  }
-  const StepPlan plan = serve(whole);
-  ASSERT_EQ(plan.added.size(), 1u);
-  EXPECT_GT(plan.added[0].num_computed, 20);
-  EXPECT_GT(plan.swap_ins.size(), 2u);
 }
 
 TEST_F(HostCacheTest, NothingIsCopied_WithoutAPrefixCache_OrHostBlocks_OrWithWindows) {
