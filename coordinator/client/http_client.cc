@@ -32,6 +32,8 @@ constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
 
 // The most bytes of an answer's body: longer bodies end the exchange with an error.
 constexpr uint64_t kMostAnswerBytes = 64u << 20;
+// The most bytes that wait to be parsed. This bounds header fields, chunk extensions and trailers.
+constexpr size_t kMostUnparsedBytes = 64 << 10;
 // The most bytes that are shown of a refusal's body that is no JSON.
 constexpr size_t kMostRefusalBytes = 2000;
 
@@ -129,7 +131,7 @@ asio::awaitable<ClientAnswer> Exchange(Stream& stream, const ClientRequest& requ
   const auto written = HttpRequestOf(request);
   auto [error, size] = co_await http::async_write(stream, written, kToken);
   if (watch.is_over()) error = asio::error::operation_aborted;
-  beast::flat_buffer buffer;
+  beast::flat_buffer buffer(kMostUnparsedBytes);
   http::response_parser<http::string_body> parser;
   parser.body_limit(kMostAnswerBytes);
   ClientAnswer answer;

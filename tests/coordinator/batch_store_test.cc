@@ -496,6 +496,21 @@ TEST_F(BatchStoreTest, OldestEndedBatch_IsForgotten_WhenThereAreTooManyBatches) 
   EXPECT_EQ(left[1].id, third.id);
 }
 
+TEST_F(BatchStoreTest, OldestEndedBatches_AreForgotten_WhenRecordsTakeTooManyBytes) {
+  limits_.record_bytes = 16 << 10;  // a key may take half of them
+  Open();
+  std::vector<std::string> ids;
+  for (int i = 0; i < 6; ++i) {
+    const Json metadata = {{"note", std::string(4000, 'x')}};
+    const FileRecord input = Add("anna", RequestLine("a") + "\n");
+    ids.push_back(store().CreateBatch("anna", {"/v1/completions", input.id, "24h", 24 * 3600, metadata, 0}).id);
+    store().Finish(ids.back(), BatchStatus::kCancelled);
+  }
+  std::vector<std::string> left;
+  for (const BatchRecord& batch : store().BatchesOf("anna")) left.push_back(batch.id);
+  EXPECT_EQ(left, std::vector(ids.end() - 2, ids.end())) << "each takes some 5 KiB";
+}
+
 TEST_F(BatchStoreTest, Scan_EndsReadingAnInput_AtTheHundredthFault) {
   std::string content;
   for (int i = 0; i < 20'000; ++i) content += "x\n";

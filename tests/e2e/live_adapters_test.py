@@ -204,6 +204,30 @@ class LiveAdaptersTest(unittest.TestCase):
             self.assertIn("gqa_all", server.text())
             self.expect(server, "gqa", "gqa")
 
+    def test_an_adapter_that_a_model_cannot_read_when_it_is_loaded_again_is_dropped(self):
+        settings = os.path.join(self.directory.folder.name, "settings.yaml")
+        with open(settings, "w", encoding="utf-8") as file:
+            json.dump({"model": {"path": TINY}, "exact": True, "load": "request", "keep_alive": -1,
+                       "lora": {"dirs": [self.directory.root]}}, file)
+        with Server(settings) as server:
+            self.expect(server, "gqa", "gqa")
+            for name in ADAPTERS[:2]:
+                self.load(server, name)
+            self.assertEqual(server.post("/admin/models/gqa/unload", {}, admin=True)[0], 200)
+            shutil.rmtree(self.directory.path("gqa_all"))
+            status, answer = server.post("/v1/completions", body_of("gqa_all", OF["gqa_all"][0]))
+            self.assertEqual(status, 500, answer)
+            self.assertIn("the adapter gqa_all is lost", answer["error"]["message"])
+            deadline = time.time() + 30
+            while "gqa_all" in self.names(server):
+                self.assertLess(time.time(), deadline)
+                time.sleep(0.05)
+            self.assertIn("adapter gqa_all is not served any more", server.text())
+            self.expect(server, "gqa_layers", "gqa_layers")
+            shutil.copytree(path_of("gqa_all"), self.directory.path("gqa_all"))
+            self.load(server, "gqa_all")
+            self.expect(server, "gqa_all", "gqa_all")
+
     def test_replicas_and_several_models_have_adapters_of_their_own(self):
         with self.serve("--data-parallel-size", "2") as server:
             self.load(server, "gqa_all")

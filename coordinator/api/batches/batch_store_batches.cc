@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <utility>
 
 #include "comm/base/error.h"
@@ -21,6 +23,49 @@ ApiError NoSuchBatch(const std::string& id) {
 
 InputScan::Bounds BoundsOf(const StoreLimits& limits) {
   return {.line_bytes = limits.line_bytes, .requests = limits.requests};
+}
+
+/// Returns about how many bytes a batch's record takes in memory.
+int64_t BytesOf(const BatchRecord& batch) {
+  constexpr int64_t kRest = 1024, kText = 64;  // members of fixed size; what a text takes beside its bytes
+  int64_t bytes = kRest;
+  for (const BatchFault& fault : batch.faults)
+    bytes += 3 * kText + std::ssize(fault.code) + std::ssize(fault.message) + std::ssize(fault.param);
+  if (batch.metadata.is_null()) return bytes;
+  for (const auto& [name, value] : batch.metadata.items())
+    bytes += 2 * kText + std::ssize(name) + std::ssize(value.get_ref<const std::string&>());
+  return bytes;
+}
+
+/// Counts the batches, or their bytes, of each client.
+class Crowd {
+ public:
+  void Add(const std::string& client, int64_t count) {
+    of_client_[client] += count;
+    all_ += count;
+  }
+  /// Returns the client that must give something up before `newcomer` gets more: the newcomer itself if it has `share`,
+  /// otherwise the client with most if all together have `most`. Returns nothing if there is room.
+  std::optional<std::string> Loser(const std::string& newcomer, int64_t share, int64_t most) {
+    if (of_client_[newcomer] >= share) return newcomer;
+    if (all_ < most) return std::nullopt;
+    return std::ranges::max_element(of_client_, {}, [](const auto& entry) { return entry.second; })->first;
+  }
+
+ private:
+  std::map<std::string, int64_t> of_client_;
+  int64_t all_ = 0;
+};
+
+/// Returns the oldest ended batch of a client. Throws ApiError 429 when none has ended.
+const BatchRecord& OldestEnded(const std::map<std::string, BatchRecord>& batches, const std::string& client) {
+  const BatchRecord* oldest = nullptr;
+  for (const auto& [id, batch] : batches) {
+    const bool may_go = batch.client == client && IsOver(batch.status);
+    if (may_go && (oldest == nullptr || batch.order < oldest->order)) oldest = &batch;
+  }
+  if (oldest == nullptr) throw ApiError(429, "too many batches are not over; try again later");
+  return *oldest;
 }
 
 /// Removes the later half of a batch's faults, again and again, until the batch's record has at most `record_bytes`
@@ -62,24 +107,24 @@ BatchRecord BatchStore::CreateBatch(const std::string& client, const BatchTerms&
   return batch;
 }
 
-/// Makes space for one more batch of the client. If the client has its share of StoreLimits::batches, deletes the
-/// client's oldest ended batch. Otherwise, if the store is full, deletes the oldest ended batch of the client with the
-/// most batches.
+/// Makes space for one more batch of the client: deletes ended batches while there are too many batches, or while their
+/// records take too many bytes.
 void BatchStore::MakeRoomForBatch(const std::string& client) {
-  std::map<std::string, int64_t> counts;
-  for (const auto& [id, batch] : batches_) ++counts[batch.client];
-  std::string loser = client;
-  if (counts[client] < Share(client, limits_.batches)) {
-    if (std::cmp_less(batches_.size(), limits_.batches)) return;
-    loser = std::ranges::max_element(counts, {}, [](const auto& entry) { return entry.second; })->first;
-  }
-  const BatchRecord* oldest = nullptr;
+  Crowd counts, bytes;
   for (const auto& [id, batch] : batches_) {
-    const bool may_go = batch.client == loser && IsOver(batch.status);
-    if (may_go && (oldest == nullptr || batch.order < oldest->order)) oldest = &batch;
+    counts.Add(batch.client, 1);
+    bytes.Add(batch.client, BytesOf(batch));
   }
-  if (oldest == nullptr) throw ApiError(429, "too many batches are not over; try again later");
-  Forget(std::string(oldest->id));
+  const auto shrink = [&](Crowd& crowd, int64_t most) {
+    while (const std::optional<std::string> loser = crowd.Loser(client, Share(client, most), most)) {
+      const BatchRecord& oldest = OldestEnded(batches_, *loser);
+      counts.Add(*loser, -1);
+      bytes.Add(*loser, -BytesOf(oldest));
+      Forget(std::string(oldest.id));
+    }
+  };
+  shrink(counts, limits_.batches);
+  shrink(bytes, limits_.record_bytes);
 }
 
 void BatchStore::Forget(const std::string& id) {

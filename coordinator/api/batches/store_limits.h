@@ -16,13 +16,14 @@ class FileDraft;
 /// The least and the most seconds for which a client may ask the server to keep a file.
 inline constexpr int64_t kLeastKeptSeconds = 3600, kMostKeptSeconds = 30 * 24 * 3600;
 
-/// Limits of a BatchStore. `bytes`, `files` and `batches` limit the totals of all clients; `unfinished` limits each
-/// client.
+/// Limits of a BatchStore. `bytes`, `files`, `batches` and `record_bytes` limit the totals of all clients; `unfinished`
+/// limits each client.
 struct StoreLimits {
   int64_t bytes = int64_t{4} << 30;         // most bytes of all files and results together
   int64_t file_bytes = int64_t{200} << 20;  // most bytes of one file that a client sends
   int64_t files = 10'000;
   int64_t batches = 10'000;               // most batches, including batches that have ended
+  int64_t record_bytes = 64 << 20;        // most bytes of the batches' metadata and faults, which stay in memory
   int64_t unfinished = 100;               // unfinished batches of one client
   int64_t requests = 50'000;              // maximum for one batch
   size_t line_bytes = (2 << 20) + 4096;   // most bytes of one line: a body and the members around the body

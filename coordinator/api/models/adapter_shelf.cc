@@ -83,7 +83,8 @@ AdapterShelf::~AdapterShelf() { End(); }
 void AdapterShelf::Begin(Replicas& replicas) {
   const std::lock_guard lock(state_->mutex);
   state_->replicas = &replicas;
-  for (auto& [number, contents] : state_->contents) state_->Send(contents.order, [](const std::string&) {});
+  // These adapters are served already. If the new ranks cannot read one, it is lost.
+  for (auto& [number, contents] : state_->contents) state_->Send(contents.order, nullptr);
 }
 
 void AdapterShelf::End() {
@@ -167,7 +168,8 @@ void AdapterShelf::State::Lost(int number, const std::string& problem) {
   }
 }
 
-/// Sends the order to all replicas. Calls `done` when each has answered. Called with the mutex held.
+/// Sends the order to all replicas. Calls `done` when each has answered; null: the adapter was served before, and
+/// counts as lost when a replica cannot read it. Called with the mutex held.
 void AdapterShelf::State::Send(const AdapterOrder& order, const Done& done) {
   struct Answers {
     std::mutex mutex;
@@ -178,14 +180,17 @@ void AdapterShelf::State::Send(const AdapterOrder& order, const Done& done) {
   const auto answers = std::make_shared<Answers>();
   answers->missing = count;
   for (int r = 0; r < count; ++r) {
-    const auto answered = [answers, done, r, count](const std::string& problem, int64_t) {
-      {
-        const std::lock_guard lock(answers->mutex);
-        if (!problem.empty()) answers->problem = count > 1 ? fmt::format("replica {}, {}", r, problem) : problem;
-        if (--answers->missing > 0) return;
-      }
-      done(answers->problem);
-    };
+    AdapterGate::Done answered;
+    if (done != nullptr) {
+      answered = [answers, done, r, count](const std::string& problem, int64_t) {
+        {
+          const std::lock_guard lock(answers->mutex);
+          if (!problem.empty()) answers->problem = count > 1 ? fmt::format("replica {}, {}", r, problem) : problem;
+          if (--answers->missing > 0) return;
+        }
+        done(answers->problem);
+      };
+    }
     const auto lost = [state = shared_from_this(), number = order.number](const std::string& problem) {
       state->Lost(number, problem);
     };
