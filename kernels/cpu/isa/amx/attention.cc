@@ -5,6 +5,7 @@
 #include "kernels/cpu/isa/amx/attends_by_tiles.h"
 #include "kernels/cpu/isa/amx/next_lines.h"
 #include "kernels/cpu/isa/amx/softmax.h"
+#include "kernels/cpu/isa/amx/spoil.h"
 #include "kernels/cpu/isa/amx/value_tiles.h"
 #include "kernels/cpu/isa/amx/vector_sums.h"
 #include "kernels/cpu/isa/functions.h"
@@ -22,8 +23,8 @@ struct Passage {
 };
 
 /// Computes a span's scores for rows of a single tile. A vector of slots is multiplied between the steps in which the
-/// next one is split: the core then does both at a time. Calls beside() for each 32 dimensions of a vector; callers
-/// prefetch in it.
+/// next one is split: the core then does both at a time. Calls beside(third) as WriteKeys does;
+/// callers prefetch in it.
 template <class Beside>
 QUIRE_INLINE inline void ScoreSpan(const Passage& now, const SpanTiles& tiles, const Rows& rows, const Beside& beside) {
   const int64_t begin = 2 * now.sight.steps.begin, end = 2 * now.sight.steps.end;
@@ -35,9 +36,9 @@ QUIRE_INLINE inline void ScoreSpan(const Passage& now, const SpanTiles& tiles, c
   for (int64_t vector = begin; vector < end; ++vector) {
     VectorOfScores scores(now.sight, vector, tiles.Keys(vector % 2), rows);
     if (vector + 1 < end) {
-      write(vector + 1, [&]() QUIRE_INLINE {
-        beside();
-        scores.AddStep();
+      write(vector + 1, [&](int third) QUIRE_INLINE {
+        beside(third);
+        scores.Add(third);
       });
     }
     scores.End();
@@ -53,9 +54,9 @@ QUIRE_INLINE inline void AccumulateSpan(const Passage& now, const Values& values
   for (int64_t vector = 0; vector < vectors; ++vector) {
     VectorOfOutputs outputs(now.sight, vector, tiles.Values(vector % 2), rows);
     if (vector + 1 < vectors) {
-      finite &= WriteValues(values, vector + 1, tiles.Values((vector + 1) % 2), [&]() QUIRE_INLINE {
-        beside();
-        outputs.AddStep();
+      finite &= WriteValues(values, vector + 1, tiles.Values((vector + 1) % 2), [&](int third) QUIRE_INLINE {
+        beside(third);
+        outputs.Add(third);
       });
     }
     outputs.End();
@@ -110,8 +111,8 @@ void VisitTiles(const Step& s, const Place& place, const Rows& rows) {
   const int64_t vectors = rows.dim / kLanes, count = (place.num_rows() + kTileRows - 1) / kTileRows;
   const Visible slots = s.values.slots;
   bool finite = true;
-  for (int64_t v = slots.begin / kLanes; v * kLanes < slots.end; ++v) WriteKeys(s.span, v, s.tiles.Keys(v), [] {});
-  for (int64_t v = 0; v < vectors; ++v) finite &= WriteValues(s.values, v, s.tiles.Values(v), [] {});
+  for (int64_t v = slots.begin / kLanes; v * kLanes < slots.end; ++v) WriteKeys(s.span, v, s.tiles.Keys(v), [](int) {});
+  for (int64_t v = 0; v < vectors; ++v) finite &= WriteValues(s.values, v, s.tiles.Values(v), [](int) {});
   Sight ring[kTilesAtOnce];
   const auto sight = [&](int64_t i) { return i >= 0 && i < count ? &ring[i % kTilesAtOnce] : nullptr; };
   for (int64_t i = -1; i <= count; ++i) {
@@ -164,11 +165,12 @@ void VisitInOneTile(const Spans& spans, const Place& place, int64_t start, const
   for (int64_t n = -1; n < count; ++n) {
     if (n >= 0 && n + 2 < count) open(n + 2);
     NextLines lines(ring[Least(n + 2, count - 1) % 3].span);
-    if (n + 1 < count) ScoreSpan(ring[(n + 1) % 3], tiles, rows, [&]() QUIRE_INLINE { lines.FetchKey(); });
+    if (n + 1 < count)
+      ScoreSpan(ring[(n + 1) % 3], tiles, rows, [&](int third) QUIRE_INLINE { lines.FetchKeys(third); });
     if (n < 0) continue;
     const Passage& now = ring[n % 3];
     Reweigh(spans.p, now.sight, now.start, rows, [](int64_t) {});
-    const auto fetch = [&]() QUIRE_INLINE { lines.FetchValue(); };
+    const auto fetch = [&](int third) QUIRE_INLINE { lines.FetchValues(third); };
     if (IsWhole(now.span, now.visible)) {
       AccumulateSpan(now, WholeValues(now.span), tiles, rows, fetch);
     } else {

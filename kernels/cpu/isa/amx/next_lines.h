@@ -4,16 +4,18 @@
 
 namespace quire::kernels::QUIRE_ISA {
 
-/// Prefetches the keys and values of a later span into the second-level cache, 16 cache lines per call. The caller
-/// spreads the calls over its work on earlier spans, because a core can wait for only a few cache lines at a time.
+/// Prefetches the keys and values of a later span into the second-level cache, 16 cache lines per three calls. The
+/// caller spreads the calls over its work on earlier spans, because a core can wait for only a few cache lines at a
+/// time.
 class NextLines {
  public:
   explicit NextLines(const Span<Half>& span)
       : keys_(span, [&](int64_t block) { return span.keys[block * (span.block_size / kLanes)]; }),
         values_(span, [&](int64_t block) { return span.values[block]; }) {}
 
-  QUIRE_INLINE void FetchKey() { keys_.Fetch(); }
-  QUIRE_INLINE void FetchValue() { values_.Fetch(); }
+  /// Fetch a third of the lines. `third` counts from 0 to 2, again and again.
+  QUIRE_INLINE void FetchKeys(int third) { keys_.Fetch(third); }
+  QUIRE_INLINE void FetchValues(int third) { values_.Fetch(third); }
 
  private:
   /// The lines of the blocks' keys or values. After the last block, the last one again.
@@ -26,10 +28,11 @@ class NextLines {
       for (int64_t b = 0; b < blocks_; ++b) from_[b] = reinterpret_cast<const std::byte*>(of(b));
     }
 
-    QUIRE_INLINE void Fetch() {
-      for (int64_t line = 0; line < kTileBytes; line += kLine)
-        __builtin_prefetch(from_[block_] + at_ + line, 0, kSecondLevel);
-      if ((at_ += kTileBytes) < bytes_) return;
+    QUIRE_INLINE void Fetch(int third) {
+      constexpr int64_t kLines = kTileBytes / kLine;
+      for (int64_t line = kLines * third / kTermProducts; line < kLines * (third + 1) / kTermProducts; ++line)
+        __builtin_prefetch(from_[block_] + at_ + line * kLine, 0, kSecondLevel);
+      if (third < kTermProducts - 1 || (at_ += kTileBytes) < bytes_) return;
       at_ = 0;
       if (block_ + 1 < blocks_) ++block_;
     }

@@ -30,17 +30,29 @@ inline SpanTiles CarveSpanTiles(const PagedAttentionParams& p, std::byte* scratc
   return {scratch, scratch + slots * p.cache.head_dim * kTwoTerms * 2, p.cache.head_dim, slots};
 }
 
-/// Writes the keys of a vector of slots. Calls beside() for each 32 dimensions; callers prefetch in it.
+/// Calls row(i) for the 16 rows of a tile, and before each third of them beside(third).
+template <class Row, class Beside>
+QUIRE_INLINE inline void EachTileRow(const Row& row, const Beside& beside) {
+  Unrolled<kTermProducts>([&](auto third) QUIRE_INLINE {
+    beside(third);
+    for (int64_t i = kTileRows * third / kTermProducts; i < kTileRows * (third + 1) / kTermProducts; ++i) row(i);
+  });
+}
+
+/// Writes the keys of a vector of slots. For each 32 dimensions, calls beside(third) before each third of the rows;
+/// callers prefetch and multiply in it.
 template <class Beside>
 QUIRE_INLINE inline void WriteKeys(const Span<Half>& span, int64_t vector, std::byte* to, const Beside& beside) {
   for (int64_t step = 0; step < span.dim / kPairedNumbers; ++step) {
     const Half* from = span.keys[vector] + step * kPairedNumbers * span.block_size;
     std::byte* tile = to + step * kTwoTerms * kTileBytes;
-    beside();
-    for (int64_t i = 0; i < kLanes; ++i, from += span.block_size, tile += kPairBytes) {
-      const Vec low = LoadNumbers(from), high = LoadNumbers(from + kLanes * span.block_size);
-      StorePairs(SplitPairs<false>(low, high), tile, kTileBytes);
-    }
+    EachTileRow(
+        [&](int64_t i) QUIRE_INLINE {
+          const Half* low = from + i * span.block_size;
+          StorePairs(SplitPairs<false>(LoadNumbers(low), LoadNumbers(low + kLanes * span.block_size)),
+                     tile + i * kPairBytes, kTileBytes);
+        },
+        beside);
   }
 }
 

@@ -8,7 +8,7 @@ namespace quire::kernels::QUIRE_ISA {
 
 /// Numbers per row of a tile of bf16, and bytes per row and per tile.
 inline constexpr int64_t kPairedNumbers = 32, kPairBytes = 4 * kLanes, kTileBytes = kTileRows * kPairBytes;
-inline constexpr int kTwoTerms = 2;
+inline constexpr int kTwoTerms = 2, kTermProducts = 3;
 
 typedef uint32_t WordVec __attribute__((vector_size(kLanes * 4)));
 

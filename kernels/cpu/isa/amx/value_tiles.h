@@ -62,22 +62,23 @@ class WholeValues {
 };
 
 /// Writes a vector of dimensions of the values of all slots of the steps; with `finite_only`, 0 for numbers that are
-/// not finite. Returns whether all are finite. Calls beside() for each 32 slots; callers prefetch in it.
+/// not finite. Returns whether all are finite. For each 32 slots, calls beside(third) before each third of the rows.
 template <bool finite_only = false, class Values, class Beside>
 QUIRE_INLINE inline bool WriteValues(const Values& rows, int64_t vector, std::byte* to, const Beside& beside) {
   Vec rests = {};
   for (int64_t step = rows.slots.begin / kPairedNumbers; step * kPairedNumbers < rows.slots.end; ++step) {
     std::byte* tile = to + step * kTwoTerms * kTileBytes;
     const auto value = rows.Of(step * kPairedNumbers, vector);
-    beside();
-    for (int64_t i = 0; i < kLanes; ++i, tile += kPairBytes) {
-      Vec low = value(i), high = value(i + kLanes);
-      if constexpr (finite_only) {
-        low = low - low == 0.0f ? low : Vec{};
-        high = high - high == 0.0f ? high : Vec{};
-      }
-      StorePairs(SplitPairs<false>(low, high, &rests), tile, kTileBytes);
-    }
+    EachTileRow(
+        [&](int64_t i) QUIRE_INLINE {
+          Vec low = value(i), high = value(i + kLanes);
+          if constexpr (finite_only) {
+            low = low - low == 0.0f ? low : Vec{};
+            high = high - high == 0.0f ? high : Vec{};
+          }
+          StorePairs(SplitPairs<false>(low, high, &rests), tile + i * kPairBytes, kTileBytes);
+        },
+        beside);
   }
   const bool finite = Sum(rests - rests) == 0.0f;
   if constexpr (!finite_only) {
