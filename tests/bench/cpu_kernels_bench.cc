@@ -100,6 +100,7 @@ void MeasureAttention(const CpuStream& stream) {
       MeasureAttention(stream, type, activations, shape...);
     };
     for (const int64_t context : {512, 2048, 4096}) measure(9, 3, 64, context, context);
+    for (const int64_t heads : {4, 8}) measure(heads, 4, 64, 2048, 2048);
     measure(32, 8, 64, 2048, 512);
     measure(8, 8, 128, 2048, 512);
     for (const int64_t queries : {1, 4, 8, 32}) measure(9, 3, 64, 2048, queries);
@@ -174,17 +175,18 @@ void MeasureSteps(NumberType type, Activations activations, double steady) {
 
 /// Measures attention of one layer after another, as a step of one sequence reads keys and values from blocks in random
 /// order.
-void MeasureCollecting(NumberType type, Activations activations, int64_t context, double steady) {
-  constexpr int64_t kBlockSize = 16, kHeads = 16, kKvHeads = 4, kDim = 64;
-  const int64_t blocks = context / kBlockSize, half = kKvHeads * KvHeadBytes(type, kDim, kBlockSize);
+void MeasureCollecting(NumberType type, Activations activations, int64_t heads, int64_t kv_heads, int64_t context,
+                       double steady) {
+  constexpr int64_t kBlockSize = 16, kDim = 64;
+  const int64_t blocks = context / kBlockSize, half = kv_heads * KvHeadBytes(type, kDim, kBlockSize);
   const int64_t layers = (int64_t{256} << 20) / (2 * half * blocks) + 1;
   std::vector<std::byte> pool(static_cast<size_t>(blocks * layers * 2 * half));
   std::vector<int32_t> table(static_cast<size_t>(blocks)), head_start;
   for (int64_t b = 0; b < blocks; ++b) table[static_cast<size_t>(b)] = static_cast<int32_t>(b);
   std::shuffle(table.begin(), table.end(), std::minstd_rand(3));
-  for (int64_t h = 0; h <= kKvHeads; ++h) head_start.push_back(static_cast<int32_t>(kHeads / kKvHeads * h));
+  for (int64_t h = 0; h <= kv_heads; ++h) head_start.push_back(static_cast<int32_t>(heads / kv_heads * h));
   const CpuStream stream(static_cast<int>(std::thread::hardware_concurrency()));
-  const std::vector<float> query = Floats(kHeads * kDim);
+  const std::vector<float> query = Floats(heads * kDim);
   std::vector<float> out(query.size());
   const int32_t start[] = {0, 1}, length[] = {static_cast<int32_t>(context)};
   std::vector<double> took;
@@ -192,16 +194,18 @@ void MeasureCollecting(NumberType type, Activations activations, int64_t context
     const auto begin = std::chrono::steady_clock::now();
     for (int64_t layer = 0; layer < layers; ++layer) {
       std::byte* const keys = pool.data() + layer * 2 * half;
-      const KvCacheView cache{keys, keys + half, layers * 2 * half, kKvHeads, kDim, kBlockSize, type};
-      PagedAttention(stream, {query.data(), kHeads * kDim, out.data(), kHeads * kDim, cache, table.data(), blocks,
-                              start, length, head_start.data(), 1, kHeads, 0.125f, 0, 0, nullptr, activations});
+      const KvCacheView cache{keys, keys + half, layers * 2 * half, kv_heads, kDim, kBlockSize, type};
+      PagedAttention(stream, {query.data(), heads * kDim, out.data(), heads * kDim, cache, table.data(), blocks, start,
+                              length, head_start.data(), 1, heads, 0.125f, 0, 0, nullptr, activations});
     }
     took.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
   std::ranges::sort(took);
   const double rate = static_cast<double>(pool.size()) / took[took.size() / 2];
-  fmt::print("keys and values of {:>4} tokens in {:>5}: {:>5.1f} GB/s, {:.2f} of what is read steadily\n", context,
-             activations == Activations::kInt8 ? "bytes" : LayoutOf(type).name, rate * 1e-9, rate / steady);
+  fmt::print(
+      "keys and values of {:>4} tokens in {:>5}, {:>2}/{} heads: {:>5.1f} GB/s, {:.2f} of what is read steadily\n",
+      context, activations == Activations::kInt8 ? "bytes" : LayoutOf(type).name, heads, kv_heads, rate * 1e-9,
+      rate / steady);
 }
 
 double MeasureSteady() {
@@ -215,8 +219,10 @@ void MeasureCollecting() {
   const double steady = MeasureSteady();
   for (const int64_t context : {512, 4096}) {
     for (const NumberType type : {NumberType::kF32, NumberType::kF16, NumberType::kInt8})
-      MeasureCollecting(type, Activations::kInt16, context, steady);
-    MeasureCollecting(NumberType::kInt8, Activations::kInt8, context, steady);
+      MeasureCollecting(type, Activations::kInt16, 16, 4, context, steady);
+    MeasureCollecting(NumberType::kInt8, Activations::kInt8, 16, 4, context, steady);
+    for (const int64_t group : {1, 2, 3})
+      MeasureCollecting(NumberType::kF16, Activations::kInt16, 4 * group, 4, context, steady);
   }
 }
 

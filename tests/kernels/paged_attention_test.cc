@@ -228,6 +228,28 @@ TEST_P(PagedAttentionTest, PagedAttention_GivesTheSameBits_WhenPromptsAreChunked
   }
 }
 
+// A context of many spans: each kernel works on several of them at a time.
+TEST_P(PagedAttentionTest, PagedAttention_GivesTheSameBits_WhenATokenFollowsALongPromptAlone) {
+  for (const std::vector<int32_t>& grouping : {std::vector{0, 3, 6}, std::vector{0, 5, 9}}) {
+    for (const int64_t window : {0, 150}) {
+      Case whole = MakeCase(GetParam(), 16, 64, grouping, {{600, 600}}, 97);
+      whole.window = window;
+      PagedAttention(CpuStream(2), whole.Params());
+      const int64_t width = whole.heads() * whole.head_dim;
+      for (const int64_t position : {63, 64, 130, 383, 400, 599}) {
+        Case alone = whole;
+        alone.query_start = {0, 1};
+        alone.context_len = {static_cast<int32_t>(position + 1)};
+        PagedAttentionParams p = alone.Params();
+        p.queries += position * width;
+        PagedAttention(CpuStream(1), p);
+        EXPECT_TRUE(std::equal(alone.out.begin(), alone.out.begin() + width, whole.out.begin() + position * width))
+            << "position " << position << ", window " << window;
+      }
+    }
+  }
+}
+
 // Prompts of a few tokens have few rows, and the other prompts have many.
 TEST_P(PagedAttentionTest, PagedAttention_EqualsReference_WhenQueriesSeeBothWays) {
   uint64_t seed = 700;

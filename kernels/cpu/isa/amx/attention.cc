@@ -3,128 +3,65 @@
 // product of the two lower terms is left out (2^-18). Sums are in fp32. A row's bits do not depend on the rows beside
 // it: a tile multiplies each row alone, every row visits the same spans, and slots that a row does not see add zeros.
 #include "kernels/cpu/isa/amx/attends_by_tiles.h"
-#include "kernels/cpu/isa/amx/attention_rows.h"
 #include "kernels/cpu/isa/amx/next_lines.h"
+#include "kernels/cpu/isa/amx/softmax.h"
+#include "kernels/cpu/isa/amx/spoil.h"
+#include "kernels/cpu/isa/amx/value_tiles.h"
+#include "kernels/cpu/isa/amx/vector_sums.h"
 #include "kernels/cpu/isa/functions.h"
-#include "kernels/cpu/isa/soft_cap.h"
 
 namespace quire::kernels::QUIRE_ISA {
 
 namespace {
 
-// Tile registers: kScores and kOut: sums; kX: the terms of queries or weights; kW: the terms of keys or values.
-constexpr int kScores = 0, kOut = 1, kX = 2, kW = 4;
+/// A span of a sequence on its way through the rows of a single tile.
+struct Passage {
+  Span<Half> span;
+  Visible visible;
+  Sight sight;
+  int64_t start = 0;  // position of the first slot
+};
 
-/// Adds the three products of terms of a step: upper with upper, lower with upper, upper with lower. The lower terms of
-/// x begin `x_term` bytes after its upper terms, and the lower terms of w one tile after its upper terms.
-template <int sum>
-QUIRE_INLINE inline void AddTerms(const std::byte* x, int64_t x_term, const std::byte* w) {
-  LoadTile<kX>(x, kPairBytes);
-  LoadTile<kW>(w, kPairBytes);
-  AddBFloats<sum, kX, kW>();
-  LoadTile<kX + 1>(x + x_term, kPairBytes);
-  AddBFloats<sum, kX + 1, kW>();
-  LoadTile<kW + 1>(w + kTileBytes, kPairBytes);
-  AddBFloats<sum, kX, kW + 1>();
-}
-
-/// Computes the scores of a vector of slots: query r . key j.
-void ScoreVector(const Sight& sight, int64_t vector, const std::byte* keys, const Rows& rows) {
-  const int64_t term = rows.padded * kPairBytes;
-  const std::byte* query = rows.Query(0, 0, sight.row);
-  ClearTile<kScores>();
-  for (int64_t step = 0; step < rows.dim / kPairedNumbers; ++step)
-    AddTerms<kScores>(query + step * kTwoTerms * term, term, keys + step * kTwoTerms * kTileBytes);
-  StoreTile<kScores>(sight.Scores(vector, 0), kPairBytes);
-}
-
-/// out[r, :] += sum over slots of weight * value, for a vector of dimensions.
-void AccumulateVector(const Sight& sight, int64_t vector, const std::byte* values, const Rows& rows) {
-  float* const out = rows.out + sight.row * rows.dim + vector * kLanes;
-  const int64_t stride = rows.dim * static_cast<int64_t>(sizeof(float));
-  LoadTile<kOut>(out, stride);
-  for (int64_t step = sight.steps.begin; step < sight.steps.end; ++step)
-    AddTerms<kOut>(sight.Weights(step), kTileBytes, values + step * kTwoTerms * kTileBytes);
-  StoreTile<kOut>(out, stride);
-}
-
-IntVec Lanes() {
-  IntVec lanes;
-  for (int lane = 0; lane < kLanes; ++lane) lanes[lane] = lane;
-  return lanes;
-}
-
-/// Applies the cap, ALiBi's slopes and the mask to a row's scores and returns their largest.
-float Adjust(const PagedAttentionParams& p, const Sight& sight, int64_t r, int64_t start, const Rows& rows) {
-  const int64_t begin = 2 * sight.steps.begin, end = 2 * sight.steps.end;
-  const bool masks = sight.all.begin > begin * kLanes || sight.all.end < end * kLanes;
-  const bool changes = masks || p.soft_cap > 0 || p.alibi_slopes != nullptr;
-  const IntVec lanes = Lanes();
-  Vec top = Splat(kMasked);
+/// Computes a span's scores for rows of a single tile. A vector of slots is multiplied between the steps in which the
+/// next one is split: the core then does both at a time. Calls beside(third) as WriteKeys does;
+/// callers prefetch in it.
+template <class Beside>
+QUIRE_INLINE inline void ScoreSpan(const Passage& now, const SpanTiles& tiles, const Rows& rows, const Beside& beside) {
+  const int64_t begin = 2 * now.sight.steps.begin, end = 2 * now.sight.steps.end;
+  const auto write = [&](int64_t vector, const auto& besides) QUIRE_INLINE {
+    if (vector * kLanes < now.visible.end) WriteKeys(now.span, vector, tiles.Keys(vector % 2), besides);
+  };
+  if (begin == end) return;
+  write(begin, beside);
   for (int64_t vector = begin; vector < end; ++vector) {
-    float* const scores = sight.Scores(vector, r);
-    Vec score = Load(scores);
-    if (changes) {
-      const IntVec slot = lanes + static_cast<int32_t>(vector * kLanes);
-      if (p.soft_cap > 0) score = SoftCap(score, p.soft_cap);
-      if (p.alibi_slopes != nullptr) {
-        const Vec distance =
-            __builtin_convertvector(slot, Vec) + (static_cast<float>(start) - rows.place[sight.row + r]);
-        score = MulAdd(Min(distance, -distance), Splat(rows.slope[sight.row + r]), score);
-      }
-      const IntVec sees = (slot >= static_cast<int32_t>(sight.begin[r])) & (slot < static_cast<int32_t>(sight.end[r]));
-      score = sees ? score : Splat(kMasked);
-      Store(scores, score);
+    VectorOfScores scores(now.sight, vector, tiles.Keys(vector % 2), rows);
+    if (vector + 1 < end) {
+      write(vector + 1, [&](int third) QUIRE_INLINE {
+        beside(third);
+        scores.Add(third);
+      });
     }
-    top = Max(score, top);
-  }
-  return MaxLane(top);
-}
-
-/// Turns a row's scores into weights relative to `base`, stored as two bf16 terms each. Adds the weights to the row's
-/// sum, lane by lane.
-void Weigh(const Sight& sight, int64_t r, float base, float shrink, const Rows& rows) {
-  Vec total = {};
-  for (int64_t step = sight.steps.begin; step < sight.steps.end; ++step) {
-    const Vec low = Exp(Load(sight.Scores(2 * step, r)) - base), high = Exp(Load(sight.Scores(2 * step + 1, r)) - base);
-    total += low;
-    total += high;
-    StorePairs(SplitPairs<true>(low, high), sight.Weights(step) + r * kPairBytes, kTileBytes);
-  }
-  float* const sum = rows.sum + (sight.row + r) * kLanes;
-  Store(sum, MulAdd(Load(sum), Splat(shrink), total));
-  float* const out = rows.out + (sight.row + r) * rows.dim;
-  for (int64_t d = 0; shrink != 1.0f && d < rows.dim; d += kLanes) Store(out + d, Load(out + d) * shrink);
-}
-
-/// Turns the scores of all rows into weights; makes the rows' outputs relative to their new maxima. Rows of the tile
-/// beyond the last one get weights 0.
-void Reweigh(const PagedAttentionParams& p, const Sight& sight, int64_t start, const Rows& rows) {
-  float tops[kLanes], base[kLanes], shrink[kLanes];
-  for (int64_t r = 0; r < kTileRows; ++r) tops[r] = r < sight.count ? Adjust(p, sight, r, start, rows) : kMasked;
-  const Vec before = Load(rows.max + sight.row), now = Max(Load(tops), before);
-  Store(rows.max + sight.row, now);
-  Store(base, Max(now, Splat(kMasked / 2)));  // a row that has seen no slot yet gets weights 0
-  Store(shrink, Exp(before - now));
-  for (int64_t r = 0; r < sight.count; ++r) Weigh(sight, r, base[r], shrink[r], rows);
-  for (int64_t vector = 2 * sight.steps.begin; vector < 2 * sight.steps.end; ++vector) {
-    for (int64_t r = sight.count; r < kTileRows; ++r) Store(sight.Scores(vector, r), Vec{});
+    scores.End();
   }
 }
 
-/// Adds v - v to each row's output for every value v that the row sees: 0 for finite numbers, NaN for others.
-void Spoil(const Sight& sight, const Span<Half>& span, const Rows& rows) {
-  for (int64_t r = 0; r < sight.count; ++r) {
-    float* const out = rows.out + (sight.row + r) * rows.dim;
-    for (int64_t slot = sight.begin[r]; slot < sight.end[r]; ++slot) {
-      const int64_t block = slot / span.block_size;
-      const Half* values = span.values[block] + (slot - block * span.block_size) * span.dim;
-      for (int64_t d = 0; d < rows.dim; d += kLanes) {
-        const Vec v = LoadNumbers(values + d);
-        Store(out + d, Load(out + d) + (v - v));
-      }
+/// Adds a span's values to the outputs for rows of a single tile, as ScoreSpan multiplies keys.
+template <class Values, class Beside>
+QUIRE_INLINE inline void AccumulateSpan(const Passage& now, const Values& values, const SpanTiles& tiles,
+                                        const Rows& rows, const Beside& beside) {
+  const int64_t vectors = rows.dim / kLanes;
+  bool finite = WriteValues(values, 0, tiles.Values(0), beside);
+  for (int64_t vector = 0; vector < vectors; ++vector) {
+    VectorOfOutputs outputs(now.sight, vector, tiles.Values(vector % 2), rows);
+    if (vector + 1 < vectors) {
+      finite &= WriteValues(values, vector + 1, tiles.Values((vector + 1) % 2), [&](int third) QUIRE_INLINE {
+        beside(third);
+        outputs.Add(third);
+      });
     }
+    outputs.End();
   }
+  if (!finite) Spoil(now.sight, now.span, rows);
 }
 
 /// A span's keys and values, their tiles, and the next span, which is prefetched meanwhile. After the last span, `next`
@@ -132,55 +69,129 @@ void Spoil(const Sight& sight, const Span<Half>& span, const Rows& rows) {
 struct Step {
   const PagedAttentionParams& p;
   const Span<Half>&span, &next;
-  const ValueRows &values, &next_values;
+  const ValueRows& values;
   int64_t start;  // position of the first slot
   const SpanTiles& tiles;
 };
 
-/// Processes a span for rows of a single tile: multiplies each vector of slots or dimensions as soon as it is written,
-/// while the next one is written. All vectors use the same memory.
-void VisitOneTile(const Step& s, const Place& place, const Rows& rows) {
-  const Sight sight = SightOf(place, 0, s.start, s.span.slots, rows);
-  NextLines lines(s.next, s.next_values);
-  for (int64_t vector = 2 * sight.steps.begin; vector < 2 * sight.steps.end; ++vector) {
-    lines.BeginKeys(vector);
-    if (vector * kLanes < s.values.slots.end)
-      WriteKeys(s.span, vector, s.tiles.keys, [&]() QUIRE_INLINE { lines.FetchKey(); });
-    ScoreVector(sight, vector, s.tiles.keys, rows);
+/// Products of tiles that the core computes beside the softmax of a tile of rows: the scores of the next tile, then the
+/// outputs of the tile before. Either may be null.
+class Products {
+ public:
+  Products(const Step& step, const Rows& rows, const Sight* scored, const Sight* summed)
+      : step_(step), rows_(rows), scored_(scored), summed_(summed) {
+    if (scored != nullptr) slots_ = {2 * scored->steps.begin, 2 * scored->steps.end};
+    if (summed != nullptr && summed->SeesAny()) dims_ = {0, rows.dim / kLanes};
   }
-  Reweigh(s.p, sight, s.start, rows);
-  bool finite = true;
-  for (int64_t vector = 0; vector < rows.dim / kLanes; ++vector) {
-    finite &= WriteValues(s.values, vector, s.tiles.values, [&]() QUIRE_INLINE { lines.FetchValue(); });
-    AccumulateVector(sight, vector, s.tiles.values, rows);
-  }
-  if (!finite) Spoil(sight, s.span, rows);
-}
 
-/// Processes a span for several tiles of rows.
+  int64_t left() const { return slots_.end - slots_.begin + dims_.end - dims_.begin; }
+  void ComputeOne() {
+    if (slots_.begin < slots_.end) {
+      VectorOfScores(*scored_, slots_.begin, step_.tiles.Keys(slots_.begin), rows_).End();
+      ++slots_.begin;
+    } else {
+      VectorOfOutputs(*summed_, dims_.begin, step_.tiles.Values(dims_.begin), rows_).End();
+      ++dims_.begin;
+    }
+  }
+  void ComputeRest() {
+    while (left() > 0) ComputeOne();
+  }
+
+ private:
+  const Step& step_;
+  const Rows& rows_;
+  const Sight *scored_, *summed_;
+  Visible slots_{}, dims_{};  // vectors that are left
+};
+
+/// Processes a span for several tiles of rows. Vectors turn a tile's scores into weights while tiles multiply for its
+/// neighbours.
 void VisitTiles(const Step& s, const Place& place, const Rows& rows) {
   const int64_t vectors = rows.dim / kLanes, count = (place.num_rows() + kTileRows - 1) / kTileRows;
   const Visible slots = s.values.slots;
   bool finite = true;
-  for (int64_t v = slots.begin / kLanes; v * kLanes < slots.end; ++v) WriteKeys(s.span, v, s.tiles.Keys(v), [] {});
-  for (int64_t v = 0; v < vectors; ++v) finite &= WriteValues(s.values, v, s.tiles.Values(v), [] {});
-  for (int64_t first = 0; first < count; first += kTilesTogether) {
-    Sight sights[kTilesTogether];
-    const int64_t together = Least(kTilesTogether, count - first);
-    for (int64_t i = 0; i < together; ++i) {
-      Sight& sight = sights[i] = SightOf(place, (first + i) * kTileRows, s.start, s.span.slots, rows);
-      for (int64_t v = 2 * sight.steps.begin; v < 2 * sight.steps.end; ++v)
-        ScoreVector(sight, v, s.tiles.Keys(v), rows);
+  for (int64_t v = slots.begin / kLanes; v * kLanes < slots.end; ++v) WriteKeys(s.span, v, s.tiles.Keys(v), [](int) {});
+  for (int64_t v = 0; v < vectors; ++v) finite &= WriteValues(s.values, v, s.tiles.Values(v), [](int) {});
+  Sight ring[kTilesAtOnce];
+  const auto sight = [&](int64_t i) { return i >= 0 && i < count ? &ring[i % kTilesAtOnce] : nullptr; };
+  for (int64_t i = -1; i <= count; ++i) {
+    Sight *const last = sight(i - 1), *const now = sight(i), *const next = sight(i + 1);
+    if (next != nullptr) *next = SightOf(place, (i + 1) * kTileRows, s.start, s.span.slots, rows);
+    Products products(s, rows, next, last);
+    if (now != nullptr) FetchShare(s.next, i, count);
+    if (now != nullptr && now->SeesAny()) {
+      const int64_t all = products.left();
+      Reweigh(s.p, *now, s.start, rows, [&](int64_t r) QUIRE_INLINE {
+        while ((all - products.left()) * now->count < (r + 1) * all) products.ComputeOne();
+      });
     }
-    for (int64_t i = 0; i < together; ++i) {
-      FetchShare(s.next, first + i, count);
-      if (sights[i].SeesAny()) Reweigh(s.p, sights[i], s.start, rows);
+    products.ComputeRest();
+    if (!finite && last != nullptr) Spoil(*last, s.span, rows);
+  }
+}
+
+/// Opens the spans of a run of a sequence's slots.
+struct Spans {
+  const PagedAttentionParams& p;
+  int64_t sequence, kv_head, first_seen, past_last;
+
+  Visible Open(int64_t start, Span<Half>& span) const {
+    const Visible visible = {Most(first_seen - start, 0), Least(past_last - start, span.slots)};
+    OpenSpan(p, sequence, kv_head, start / p.cache.block_size, visible, span);
+    return visible;
+  }
+};
+
+/// Processes slots for the rows of a single tile. While a span's scores become weights, the next span has its scores
+/// already, and the one after it is prefetched: few rows leave the core nothing else to do while it waits for results
+/// of tiles.
+void VisitInOneTile(const Spans& spans, const Place& place, int64_t start, const SpanTiles& tiles, const Rows& rows) {
+  const int64_t slots = SlotsOfSpan(spans.p.cache), count = (spans.past_last - start + slots - 1) / slots;
+  const Span<Half> empty = EmptySpan<Half>(spans.p.cache);
+  Passage ring[3];
+  const auto open = [&](int64_t n) {
+    Passage& it = ring[n % 3];
+    it.span = empty;
+    it.start = start + n * slots;
+    it.visible = spans.Open(it.start, it.span);
+    it.sight = SightOf(place, 0, it.start, slots, rows);
+    it.sight.weights = rows.weights + n % 2 * BytesOfWeights(spans.p);
+  };
+  for (int64_t n = 0; n < Least(count, 2); ++n) {
+    open(n);
+    FetchShare(ring[n].span, 0, 1);
+  }
+  for (int64_t n = -1; n < count; ++n) {
+    if (n >= 0 && n + 2 < count) open(n + 2);
+    NextLines lines(ring[Least(n + 2, count - 1) % 3].span);
+    if (n + 1 < count)
+      ScoreSpan(ring[(n + 1) % 3], tiles, rows, [&](int third) QUIRE_INLINE { lines.FetchKeys(third); });
+    if (n < 0) continue;
+    const Passage& now = ring[n % 3];
+    Reweigh(spans.p, now.sight, now.start, rows, [](int64_t) {});
+    const auto fetch = [&](int third) QUIRE_INLINE { lines.FetchValues(third); };
+    if (IsWhole(now.span, now.visible)) {
+      AccumulateSpan(now, WholeValues(now.span), tiles, rows, fetch);
+    } else {
+      ValueRows values;
+      values.Set(now.span, now.visible);
+      AccumulateSpan(now, values, tiles, rows, fetch);
     }
-    for (int64_t i = 0; i < together; ++i) {
-      if (!sights[i].SeesAny()) continue;
-      for (int64_t v = 0; v < vectors; ++v) AccumulateVector(sights[i], v, s.tiles.Values(v), rows);
-      if (!finite) Spoil(sights[i], s.span, rows);
-    }
+  }
+}
+
+/// Processes slots for rows of several tiles.
+void VisitInTiles(const Spans& spans, const Place& place, int64_t start, const SpanTiles& tiles, const Rows& rows) {
+  const int64_t slots = SlotsOfSpan(spans.p.cache);
+  Span<Half> two[2] = {EmptySpan<Half>(spans.p.cache), EmptySpan<Half>(spans.p.cache)};
+  Visible visible = spans.Open(start, two[0]);
+  for (int now = 0; start < spans.past_last; start += slots, now ^= 1) {
+    ValueRows values;
+    values.Set(two[now], visible);
+    const int next = start + slots < spans.past_last ? now ^ 1 : now;
+    if (next != now) visible = spans.Open(start + slots, two[next]);
+    VisitTiles({spans.p, two[now], two[next], values, start, tiles}, place, rows);
   }
 }
 
@@ -190,23 +201,14 @@ void VisitSlots(const PagedAttentionParams& p, int64_t sequence, int64_t kv_head
   const int64_t slots = SlotsOfSpan(p.cache), first_seen = Most(place.first_position - place.window + 1, 0);
   start = Most(start, first_seen / slots * slots);
   if (start >= past_last) return;
-  Span<Half> spans[2] = {EmptySpan<Half>(p.cache), EmptySpan<Half>(p.cache)};
-  ValueRows values[2];
-  const auto open = [&](int64_t at, int which) {
-    const Visible visible = {Most(first_seen - at, 0), Least(past_last - at, slots)};
-    OpenSpan(p, sequence, kv_head, at / p.cache.block_size, visible, spans[which]);
-    values[which].Set(spans[which], visible);
-  };
-  open(start, 0);
-  for (int now = 0; start < past_last; start += slots, now ^= 1) {
-    const int next = start + slots < past_last ? now ^ 1 : now;
-    if (next != now) open(start + slots, next);
-    const Step step{p, spans[now], spans[next], values[now], values[next], start, tiles};
-    place.num_rows() > kTileRows ? VisitTiles(step, place, rows) : VisitOneTile(step, place, rows);
-  }
+  const Spans spans{p, sequence, kv_head, first_seen, past_last};
+  place.num_rows() > kTileRows ? VisitInTiles(spans, place, start, tiles, rows)
+                               : VisitInOneTile(spans, place, start, tiles, rows);
 }
 
-void BeginRows(const PagedAttentionParams& p, const AttentionItem& item, const Rows& rows) {
+/// Returns the number of rows.
+int64_t BeginRows(const PagedAttentionParams& p, const AttentionItem& item, const Rows& rows) {
+  int64_t count = 0;
   EachRow(p, item, [&](int64_t row, int64_t sequence, int64_t query, int64_t head) {
     const float* from = p.queries + query * p.query_stride + head * rows.dim;
     for (int64_t d = 0; d < rows.dim; d += kPairedNumbers) {
@@ -219,7 +221,9 @@ void BeginRows(const PagedAttentionParams& p, const AttentionItem& item, const R
     rows.max[row] = p.sinks == nullptr ? kMasked : p.sinks[head];
     rows.slope[row] = p.alibi_slopes == nullptr ? 0.0f : p.alibi_slopes[head];
     rows.place[row] = static_cast<float>(PositionOf(p, sequence, query));
+    count = row + 1;
   });
+  return count;
 }
 
 void EndRows(const PagedAttentionParams& p, const AttentionItem& item, const Rows& rows) {
@@ -230,12 +234,12 @@ void EndRows(const PagedAttentionParams& p, const AttentionItem& item, const Row
   });
 }
 
-/// Configures all eight tile registers for 16 whole rows, even if an item has fewer rows, because a new configuration
-/// takes as long as ten tile products.
-void ShapeTiles() {
+/// Configures the tile registers once for an item, because a new configuration takes as long as ten tile products.
+/// Registers of an item with few rows have no more rows than the item.
+void ShapeTiles(const Rows& rows) {
   TileShapes shapes;
   for (int i = 0; i < 8; ++i) {
-    shapes.rows[i] = kTileRows;
+    shapes.rows[i] = i < kW ? static_cast<uint8_t>(rows.of_tile) : kTileRows;
     shapes.bytes[i] = kPairBytes;
   }
   SetTiles(shapes);
@@ -259,10 +263,10 @@ int64_t AttentionScratch(const PagedAttentionParams& p) {
 void AttentionTile(const PagedAttentionParams& p, const AttentionItem& item, float* scratch) {
   if (!AttendsByTiles(p)) return WithoutTiles().attention(p, item, scratch);
   std::byte* const memory = Aligned(scratch);
-  const Rows rows = CarveRows(p, memory);
+  Rows rows = CarveRows(p, memory);
   const SpanTiles tiles = CarveSpanTiles(p, memory + BytesOfRows(p));
-  BeginRows(p, item, rows);
-  ShapeTiles();
+  rows.of_tile = Least(BeginRows(p, item, rows), kTileRows);
+  ShapeTiles(rows);
   const int64_t slots = SlotsOfSpan(p.cache), shared = item.shared_blocks * p.cache.block_size / slots * slots;
   Place place = {
       p.head_start[item.kv_head + 1] - p.head_start[item.kv_head], 0, 0, shared, WindowOf(p), AheadOf(p), shared};

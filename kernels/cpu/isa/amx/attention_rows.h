@@ -5,9 +5,8 @@
 // The rows of an attention item for AMX tiles: their arrays in scratch memory, and which cached tokens each row sees.
 namespace quire::kernels::QUIRE_ISA {
 
-/// The number of tiles that finish one phase of a span (scores, softmax, outputs) before the next phase begins. One
-/// phase's data then fit into the first-level cache: keys or values, and one tile's queries, weights or outputs.
-inline constexpr int64_t kTilesTogether = 4;
+/// The number of tiles of rows under way at a time: one has its scores computed, one its softmax, one its outputs.
+inline constexpr int64_t kTilesAtOnce = 3;
 
 /// The rows of an item, ordered by query, then query head. Each row has its running softmax. Tiles begin at any row, so
 /// they may read past the last one.
@@ -18,8 +17,9 @@ struct Rows {
   float* max;          // [padded rows] largest score so far
   float* slope;        // [padded rows] ALiBi's slopes
   float* place;        // [padded rows] the query's position
-  std::byte* weights;  // [kTilesTogether, slots / 16] tiles of scores or weights (Sight)
+  std::byte* weights;  // [kTilesAtOnce, slots / 16] tiles of scores or weights (Sight)
   int64_t dim, padded;
+  int64_t of_tile = kTileRows;  // rows of the tile registers
 
   /// Returns row `row` of the queries' upper (`term` 0) or lower (1) terms, dimensions [32 * step, 32 * step + 32).
   std::byte* Query(int64_t step, int term, int64_t row) const {
@@ -36,12 +36,12 @@ inline int64_t BytesOfWeights(const PagedAttentionParams& p) {
 }
 inline int64_t BytesOfRows(const PagedAttentionParams& p) {
   constexpr int64_t kNumber = sizeof(float);
-  return kTilesTogether * BytesOfWeights(p) + MaxRows(p) * (2 * p.cache.head_dim + kLanes + 3) * kNumber;
+  return kTilesAtOnce * BytesOfWeights(p) + MaxRows(p) * (2 * p.cache.head_dim + kLanes + 3) * kNumber;
 }
 
 inline Rows CarveRows(const PagedAttentionParams& p, std::byte* scratch) {
   const int64_t rows = MaxRows(p), dim = p.cache.head_dim;
-  auto* const query = reinterpret_cast<float*>(scratch + kTilesTogether * BytesOfWeights(p));
+  auto* const query = reinterpret_cast<float*>(scratch + kTilesAtOnce * BytesOfWeights(p));
   float* const out = query + rows * dim;
   float* const sum = out + rows * dim;
   float* const max = sum + rows * kLanes;
@@ -83,7 +83,7 @@ inline Sight SightOf(const Place& place, int64_t first, int64_t start, int64_t s
   sight.count = Least(kTileRows, place.num_rows() - first);
   if (sight.count <= 0) return sight;
   sight.row = place.first_row + first;
-  sight.weights = rows.weights + first / kTileRows % kTilesTogether * (PadToSteps(slots) / kLanes) * kTileBytes;
+  sight.weights = rows.weights + first / kTileRows % kTilesAtOnce * (PadToSteps(slots) / kLanes) * kTileBytes;
   int64_t query = first / place.group, head = first % place.group;
   for (int64_t r = 0; r < sight.count; ++r) {
     const int64_t past_self = place.first_position + query + 1 - start;

@@ -4,33 +4,47 @@
 
 namespace quire::kernels::QUIRE_ISA {
 
-/// Prefetches the keys and values of the next span, one cache line per call. The caller spreads the calls over its work
-/// on the current span, because a core can wait for only a few cache lines at a time.
+/// Prefetches the keys and values of a later span into the second-level cache, 16 cache lines per three calls. The
+/// caller spreads the calls over its work on earlier spans, because a core can wait for only a few cache lines at a
+/// time.
 class NextLines {
  public:
-  NextLines(const Span<Half>& span, const ValueRows& values) : span_(span), values_(values) {}
+  explicit NextLines(const Span<Half>& span)
+      : keys_(span, [&](int64_t block) { return span.keys[block * (span.block_size / kLanes)]; }),
+        values_(span, [&](int64_t block) { return span.values[block]; }) {}
 
-  void BeginKeys(int64_t vector) {
-    const int64_t of_block = vector * kLanes % span_.block_size;
-    key_ = reinterpret_cast<const std::byte*>(span_.keys[vector] + of_block * (span_.dim - 1));
-  }
-  QUIRE_INLINE void FetchKey() {
-    __builtin_prefetch(key_);
-    key_ += kLine;
-  }
-  QUIRE_INLINE void FetchValue() {
-    __builtin_prefetch(values_.at[slot_] + part_ * kLineNumbers);
-    if (++part_ * kLineNumbers >= span_.dim) part_ = 0, ++slot_;
-    if (slot_ >= span_.slots) slot_ = 0;
-  }
+  /// Fetch a third of the lines. `third` counts from 0 to 2, again and again.
+  QUIRE_INLINE void FetchKeys(int third) { keys_.Fetch(third); }
+  QUIRE_INLINE void FetchValues(int third) { values_.Fetch(third); }
 
  private:
-  static constexpr int64_t kLine = 64, kLineNumbers = kLine / sizeof(Half);
+  /// The lines of the blocks' keys or values. After the last block, the last one again.
+  class Lines {
+   public:
+    template <class Of>
+    Lines(const Span<Half>& span, const Of& of)
+        : bytes_(span.block_size * span.dim * static_cast<int64_t>(sizeof(Half))) {
+      blocks_ = span.slots / span.block_size;
+      for (int64_t b = 0; b < blocks_; ++b) from_[b] = reinterpret_cast<const std::byte*>(of(b));
+    }
 
-  const Span<Half>& span_;
-  const ValueRows& values_;
-  const std::byte* key_ = nullptr;
-  int64_t slot_ = 0, part_ = 0;
+    QUIRE_INLINE void Fetch(int third) {
+      constexpr int64_t kLines = kTileBytes / kLine;
+      for (int64_t line = kLines * third / kTermProducts; line < kLines * (third + 1) / kTermProducts; ++line)
+        __builtin_prefetch(from_[block_] + at_ + line * kLine, 0, kSecondLevel);
+      if (third < kTermProducts - 1 || (at_ += kTileBytes) < bytes_) return;
+      at_ = 0;
+      if (block_ + 1 < blocks_) ++block_;
+    }
+
+   private:
+    static constexpr int64_t kLine = 64;
+    static constexpr int kSecondLevel = 2;
+    int64_t bytes_, blocks_, block_ = 0, at_ = 0;
+    const std::byte* from_[kMostBlocks];
+  };
+
+  Lines keys_, values_;
 };
 
 }  // namespace quire::kernels::QUIRE_ISA

@@ -30,66 +30,30 @@ inline SpanTiles CarveSpanTiles(const PagedAttentionParams& p, std::byte* scratc
   return {scratch, scratch + slots * p.cache.head_dim * kTwoTerms * 2, p.cache.head_dim, slots};
 }
 
-/// Writes the keys of a vector of slots. Calls beside() after each pair of rows; callers prefetch in it.
+/// Calls row(i) for the 16 rows of a tile, and before each third of them beside(third).
+template <class Row, class Beside>
+QUIRE_INLINE inline void EachTileRow(const Row& row, const Beside& beside) {
+  Unrolled<kTermProducts>([&](auto third) QUIRE_INLINE {
+    beside(third);
+    for (int64_t i = kTileRows * third / kTermProducts; i < kTileRows * (third + 1) / kTermProducts; ++i) row(i);
+  });
+}
+
+/// Writes the keys of a vector of slots. For each 32 dimensions, calls beside(third) before each third of the rows;
+/// callers prefetch and multiply in it.
 template <class Beside>
 QUIRE_INLINE inline void WriteKeys(const Span<Half>& span, int64_t vector, std::byte* to, const Beside& beside) {
   for (int64_t step = 0; step < span.dim / kPairedNumbers; ++step) {
     const Half* from = span.keys[vector] + step * kPairedNumbers * span.block_size;
     std::byte* tile = to + step * kTwoTerms * kTileBytes;
-    for (int64_t i = 0; i < kLanes; ++i, from += span.block_size, tile += kPairBytes) {
-      const Vec low = LoadNumbers(from), high = LoadNumbers(from + kLanes * span.block_size);
-      StorePairs(SplitPairs<false>(low, high), tile, kTileBytes);
-      beside();
-    }
+    EachTileRow(
+        [&](int64_t i) QUIRE_INLINE {
+          const Half* low = from + i * span.block_size;
+          StorePairs(SplitPairs<false>(LoadNumbers(low), LoadNumbers(low + kLanes * span.block_size)),
+                     tile + i * kPairBytes, kTileBytes);
+        },
+        beside);
   }
-}
-
-/// The address of each slot's values in a span. Slots that are not visible have the address of zeros instead: their
-/// weights are 0, and 0 * infinity would be NaN.
-struct ValueRows {
-  void Set(const Span<Half>& span, Visible visible) {
-    static constexpr Half kZeros[kLanes] = {};
-    slots = visible;
-    int64_t block = 0, of_block = 0;
-    for (int64_t slot = 0; slot < PadToSteps(span.slots); ++slot) {
-      const bool is_visible = slot >= slots.begin && slot < slots.end;
-      at[slot] = is_visible ? span.values[block] + of_block * span.dim : kZeros;
-      step[slot] = is_visible ? kLanes : 0;
-      if (++of_block == span.block_size) of_block = 0, ++block;
-    }
-  }
-
-  Vec Load(int64_t slot, int64_t vector) const { return LoadNumbers(at[slot] + vector * step[slot]); }
-
-  Visible slots;
-  const Half* at[PadToSteps(kMaxBlockSize)];
-  int64_t step[PadToSteps(kMaxBlockSize)];  // numbers between vectors
-};
-
-/// Writes a vector of dimensions of the values of all slots of the steps; with `finite_only`, 0 for numbers that are
-/// not finite. Returns whether all are finite. Calls beside() after each pair of rows; callers prefetch in it.
-template <bool finite_only = false, class Beside>
-QUIRE_INLINE inline bool WriteValues(const ValueRows& rows, int64_t vector, std::byte* to, const Beside& beside) {
-  WordVec spoilt = {};
-  for (int64_t step = rows.slots.begin / kPairedNumbers; step * kPairedNumbers < rows.slots.end; ++step) {
-    std::byte* tile = to + step * kTwoTerms * kTileBytes;
-    for (int64_t i = 0; i < kLanes; ++i, tile += kPairBytes) {
-      const int64_t slot = step * kPairedNumbers + i;
-      Vec low = rows.Load(slot, vector), high = rows.Load(slot + kLanes, vector);
-      if constexpr (finite_only) {
-        low = low - low == 0.0f ? low : Vec{};
-        high = high - high == 0.0f ? high : Vec{};
-      }
-      spoilt |= reinterpret_cast<WordVec>(low - low) | reinterpret_cast<WordVec>(high - high);
-      StorePairs(SplitPairs<false>(low, high), tile, kTileBytes);
-      beside();
-    }
-  }
-  const bool finite = JoinLanes<uint32_t>(spoilt, [](auto a, auto b) { return a | b; }) == 0;
-  if constexpr (!finite_only) {
-    if (!finite) WriteValues<true>(rows, vector, to, beside);
-  }
-  return finite;
 }
 
 }  // namespace quire::kernels::QUIRE_ISA

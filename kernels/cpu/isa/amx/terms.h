@@ -8,7 +8,7 @@ namespace quire::kernels::QUIRE_ISA {
 
 /// Numbers per row of a tile of bf16, and bytes per row and per tile.
 inline constexpr int64_t kPairedNumbers = 32, kPairBytes = 4 * kLanes, kTileBytes = kTileRows * kPairBytes;
-inline constexpr int kTwoTerms = 2;
+inline constexpr int kTwoTerms = 2, kTermProducts = 3;
 
 typedef uint32_t WordVec __attribute__((vector_size(kLanes * 4)));
 
@@ -19,17 +19,21 @@ struct TermPairs {
 
 /// Splits numbers into two terms each. kRounds: the upper term is rounded to nearest, so that the pair is off by at
 /// most 2^-17 of the number, either way. Otherwise it is cut, which is exact for numbers of up to 16 bits, such as
-/// fp16.
+/// fp16; `rests` (if not null) then gets NaN in a lane that has a number that is not finite, unless it is there
+/// already.
 template <bool kRounds>
-QUIRE_INLINE inline TermPairs SplitPairs(Vec low, Vec high) {
+QUIRE_INLINE inline TermPairs SplitPairs(Vec low, Vec high, Vec* rests = nullptr) {
   const auto upper = [](Vec v) QUIRE_INLINE {
     return (reinterpret_cast<WordVec>(v) + (kRounds ? 0x8000u : 0u)) & 0xffff0000u;
   };
-  const auto join = [](WordVec a, WordVec b) QUIRE_INLINE { return a >> 16 | (b & 0xffff0000u); };
+  const auto join = [](WordVec a, WordVec b) QUIRE_INLINE { return a >> 16 | b; };
   const WordVec low_upper = upper(low), high_upper = upper(high);
-  const auto rest = [](Vec v, WordVec term)
-                        QUIRE_INLINE { return reinterpret_cast<WordVec>(v - reinterpret_cast<Vec>(term)); };
-  return {{join(low_upper, high_upper), join(rest(low, low_upper), rest(high, high_upper))}};
+  const Vec low_rest = low - reinterpret_cast<Vec>(low_upper), high_rest = high - reinterpret_cast<Vec>(high_upper);
+  if (rests != nullptr) *rests = MulAdd(low_rest, high_rest, *rests);
+  // The rest of a cut number has no more than eight bits.
+  const auto cut = [](Vec rest)
+                       QUIRE_INLINE { return reinterpret_cast<WordVec>(rest) & (kRounds ? 0xffff0000u : 0xffffffffu); };
+  return {{join(low_upper, high_upper), join(reinterpret_cast<WordVec>(low_rest), cut(high_rest))}};
 }
 
 /// Stores pairs as a row of two tiles, `term_bytes` apart.
