@@ -144,6 +144,10 @@ void CheckScales(const ModelSpec& s, const std::string& path) {
   QUIRE_CHECK(!s.norms_sums || !s.parallel_block, "{}: norms of sums in parallel blocks", path);
   QUIRE_CHECK(s.residual_scale == 1 || (!s.out_bias && !s.mlp_bias), "{}: a scale of products and not biases", path);
   QUIRE_CHECK(!s.norms_after || s.residual_scale == 1, "{}: a scale of what was normed", path);
+  CheckProductScales(s.scales, path);
+  const bool plain = s.norms_before && !s.norms_after && !s.parallel_block && !s.out_bias && !s.mlp_bias;
+  QUIRE_CHECK(s.scales == ProductScales() || (plain && s.gated_mlp && s.num_mixture_layers() == 0),
+              "{}: factors of such products", path);
   QUIRE_CHECK(!s.layer_scales || (s.norms_after && !s.parallel_block), "{}: layers that scale what is pending", path);
   QUIRE_CHECK(!s.value_norm || s.qk_norm == QkNorm::kHeads, "{}: a norm of values alone", path);
   QUIRE_CHECK(!s.gate_by_head || s.attention_gate, "{}: gates of heads that are not there", path);
@@ -216,7 +220,7 @@ std::string TextOf(const ModelSpec& spec) {
                before, after, norms_sums, add_one, norm_bias, layer_scales, embedding_norm, out_bias, mlp_bias,
                head_bias, gated, activation, gate_limit, sinks, attention_gate, gate_by_head, parallel, shared_norm,
                position, position_offset, alibi, relative, fused_by_head, transposed, embedding_scale, attention_scale,
-               residual_scale, logit_scale, layer_input, score_cap, logit_cap, interleaved, quants, latent, mixture,
+               residual_scale, logit_scale, scales, layer_input, score_cap, logit_cap, interleaved, quants, latent, mixture,
                recurrence, layers, eos] = spec;
   std::string text = fmt::format("{} {} {} {} {} {} {} {} {} {} [{}]", architecture, hidden, heads, vocab, max_position,
                                  epsilon, tied, qkv_bias, static_cast<int>(qk_norm), interleaved, fmt::join(eos, ","));
@@ -235,6 +239,7 @@ std::string TextOf(const ModelSpec& spec) {
   text += fmt::format(" {} {} {} {} {} [{}] {} {}", bidirectional, token_types, norms_sums, qk_norm_rotated,
                       gate_by_head, TextOf(pooled_head), relative.buckets, relative.reach);
   if (predicts) text += " predicts";
+  if (scales != ProductScales()) text += fmt::format(" ({})", TextOf(scales));
   for (const LayerSpec& layer : layers) {
     const auto& [mixer, kv_heads, head_dim, kv_from, values_are_keys, window, rope, has_mlp, mlp, has_mixture,
                  mixer_norm] = layer;

@@ -10,6 +10,7 @@
 #include "comm/model/latent_attention.h"
 #include "comm/model/mixture.h"
 #include "comm/model/pooled_head.h"
+#include "comm/model/product_scales.h"
 #include "comm/model/recurrence.h"
 #include "comm/model/rope.h"
 
@@ -54,7 +55,8 @@ enum class Mixer : uint8_t {
   kShortConvolution,  // a causal convolution of each channel, between two gates
   // The next two mixers pass each head's queries, keys and values through a causal convolution first, and then use:
   kGatedDelta,  // the gated delta rule (kernels/gated_delta.h) and a gated norm of each head
-  kStateSpace,  // Mamba-2's state space (kernels/state_space.h) and a norm over Recurrence::heads_per_key heads
+  kStateSpace,  // Mamba-2's state space (kernels/state_space.h) and Recurrence::norm
+  kAttentionAndStateSpace,  // both of the same normed residual; both outputs are added to the residual
 };
 
 /// The settings that may differ between layers.
@@ -71,9 +73,14 @@ struct LayerSpec {
   bool mixture = false;           // its MLP is ModelSpec::mixture
   bool mixer_norm = true;         // has a norm before its mixer, if the model's layers have one
 
-  constexpr bool has_attention() const { return mixer == Mixer::kAttention; }
-  constexpr bool has_state() const { return mixer != Mixer::kNone && !has_attention(); }
-  constexpr bool has_state_heads() const { return mixer == Mixer::kGatedDelta || mixer == Mixer::kStateSpace; }
+  constexpr bool has_attention() const {
+    return mixer == Mixer::kAttention || mixer == Mixer::kAttentionAndStateSpace;
+  }
+  constexpr bool has_state() const { return mixer != Mixer::kNone && mixer != Mixer::kAttention; }
+  constexpr bool has_state_space() const {
+    return mixer == Mixer::kStateSpace || mixer == Mixer::kAttentionAndStateSpace;
+  }
+  constexpr bool has_state_heads() const { return mixer == Mixer::kGatedDelta || has_state_space(); }
   /// True for layers that have keys and values of their own in KV blocks.
   constexpr bool has_kv() const { return has_attention() && kv_from_layer < 0; }
   bool operator==(const LayerSpec&) const = default;
@@ -145,6 +152,7 @@ struct ModelSpec {
   double attention_scale = 0;   // multiplies attention scores; 0: 1 / sqrt(head_dim)
   double residual_scale = 1;    // multiplies the outputs of attention and MLP
   double logit_scale = 1;
+  ProductScales scales;
   /// How many numbers each layer gets for each token besides the residual, made from the token's id and embedding. They
   /// gate the layer's last contribution to the residual (DecoderOps::AddLayerInput). 0: none.
   int64_t layer_input_size = 0;

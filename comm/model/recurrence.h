@@ -5,6 +5,13 @@
 
 namespace quire {
 
+/// The norm between a state space and its output product.
+enum class StateNorm : uint8_t {
+  kAfterGate,   // norm(x * silu(gate)), over the value heads of each key head together
+  kBeforeGate,  // norm(x) * silu(gate), with the same norm
+  kNone,        // x * silu(gate)
+};
+
 /// Sizes of layers that carry a state of fixed size from token to token, instead of keys and values; all such layers
 /// are alike. A sequence's state in one layer has so many fp32 numbers, independent of the sequence's length:
 ///   Mixer::kShortConvolution         (taps - 1) * channels
@@ -18,6 +25,7 @@ struct Recurrence {
   int64_t key_heads = 0, value_heads = 0;
   int64_t key_dim = 0, value_dim = 0;
   bool taps_bias = false;  // convolutions have biases
+  StateNorm norm = StateNorm::kAfterGate;  // used by state spaces only
   // Layout of the file, for the gated delta rule. Gates may be rows of the tensor of queries, keys and values, and
   // betas and decays may be rows of one tensor, both ordered by key head. Otherwise each is a separate tensor.
   bool gates_by_key_head = false, betas_by_key_head = false;

@@ -357,7 +357,9 @@ TEST_P(TinyHybridTest, TokensEqualTransformers_WithOneTokenPerStep) {
 
 INSTANTIATE_TEST_SUITE_P(Models, TinyHybridTest,
                          testing::Values("lfm2", "lfm2moe", "lfm3", "qwen3next", "qwen35", "qwen35moe", "granitehybrid",
-                                         "granitehybridmoe", "bamba", "nemotronh", "nemotronhmoe", "lfm2.gguf",
+                                         "granitehybridmoe", "bamba", "nemotronh", "nemotronhmoe", "falconh1",
+                                         "falconh1after", "falconh1before", "falconh1.gguf",
+                                         "falconh1after.gguf", "lfm2.gguf",
                                          "lfm2moe.gguf", "qwen3next.gguf", "qwen3next.older.gguf", "qwen35.gguf",
                                          "qwen35moe.gguf", "granitehybrid.gguf", "granitehybridmoe.gguf",
                                          "nemotronh.gguf", "nemotronhmoe.gguf"),

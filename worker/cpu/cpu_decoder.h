@@ -131,6 +131,7 @@ class CpuDecoder final : private DecoderOps {
     const Matrices& weight;
     const std::vector<float>& bias;
     AdaptedProduct adapted;
+    double scale = 1;  // factor of the result (ProductScales)
   };
   /// Computes out = this rank's part of the product for the given rows.
   void MultiplyOut(int64_t layer, const OutProduct& product, Rows rows, float* out);
@@ -154,7 +155,9 @@ class CpuDecoder final : private DecoderOps {
   /// Adds delta, summed over the ranks, to the residual. With `after_norm`, the sum is normed first and multiplied by
   /// `scale`.
   void AddToResidual(const std::vector<float>& after_norm, float scale = 1);
-  void AddDelta(int64_t row, int64_t rows);  // adds the first `rows` rows of delta to the residual's rows from `row` on
+  /// Adds the first `rows` rows of delta, multiplied by `factor` and ModelSpec::residual_scale, to the residual's rows
+  /// from `row` on.
+  void AddDelta(int64_t row, int64_t rows, double factor = 1);
   void AddNormOfDelta(const std::vector<float>& weight, float scale);
 
   ModelSpec spec_;
@@ -169,6 +172,7 @@ class CpuDecoder final : private DecoderOps {
   std::vector<std::vector<float>> query_ropes_;  // the same for queries that grow with position; empty: no queries grow
   std::vector<float> alibi_slopes_;              // one per local head; empty: no ALiBi
   std::vector<float> relative_bias_;             // [local heads, distances]; empty: no RelativeBias
+  std::vector<float> gate_factors_;              // [most MLP columns of a layer], ProductScales::mlp_gate; empty: 1
   std::vector<float> ones_;                      // [largest head_dim], all 1: weights of the norm of values, if any
   // The members down to experts_in_ belong to the step that Forward computes.
   const StepInputs* inputs_ = nullptr;

@@ -124,7 +124,8 @@ void CpuDecoder::AdvanceStates(std::span<const int32_t> rows) {
 
 void CpuDecoder::AddMixed(int64_t layer) {
   const LayerWeights& w = weights(layer);
-  AddProduct(layer, {mixers_.out(), w.mixer.out, {}, AdaptedProduct::kMixerOut}, w.attention_after_norm);
+  AddProduct(layer, {mixers_.out(), w.mixer.out, {}, AdaptedProduct::kMixerOut, spec_.scales.state_out},
+             w.attention_after_norm);
 }
 
 }  // namespace quire

@@ -36,6 +36,7 @@ extern const Architecture kErnie, kErnieMoe;                          // ernie.c
 extern const Architecture kLfm2, kLfm2Moe, kLfm3;                     // lfm2.cc
 extern const Architecture kQwen3Next, kQwen35Text, kQwen35MoeText;    // qwen_hybrid.cc
 extern const Architecture kBamba;                                     // bamba.cc
+extern const Architecture kFalconH1;                                  // falcon_h1.cc
 extern const Architecture kNemotronH, kNemotronHMoe;                  // nemotron_h.cc
 extern const Architecture kSeedOss;                                   // seed_oss.cc
 extern const Architecture kArcee;                                     // arcee.cc

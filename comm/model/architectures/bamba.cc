@@ -23,6 +23,8 @@ ModelSpec BambaFromHf(const HfConfig& config) {
   return spec;
 }
 
+}  // namespace
+
 std::vector<WeightSpec> BambaWeights(const ModelSpec& spec) {
   std::vector<WeightSpec> weights = LlamaWeights(spec);
   Rename(weights, Role::kMlpNorm, "model.layers.{}.pre_ff_layernorm.weight");
@@ -33,8 +35,6 @@ std::vector<WeightSpec> BambaWeights(const ModelSpec& spec) {
   AddStateSpaceWeights(spec, kMambaNames, weights);
   return weights;
 }
-
-}  // namespace
 
 constexpr Architecture kBamba = {"bamba", nullptr, BambaFromHf, nullptr, BambaWeights};
 

@@ -8,7 +8,7 @@ const IsaTable& Table() {
   static const IsaTable table = {
       MatmulPlain,      MatmulInt16,    MatmulInt8,   TakesInt8,     QuantizeInt16, QuantizeInt8, AttentionTile,
       AttentionScratch, KvWriteRows,    RmsNormRows,  HeadNormRows,  RopeRows,     GateMulRows,
-      CapNumbers,       SumSquaresRows, WideNormRows, LayerNormRows, ActivateRows,  AddRowsRows,  CombineExpertsRows,
+      CapNumbers,       SumSquaresRows, WideNormRows, LayerNormRows, ActivateRows,  AddRowsRows,  ScaleColumnsRows, CombineExpertsRows,
       RowMax,           Weigh,          RunPeak,      DecodeNumbers};
   return table;
 }

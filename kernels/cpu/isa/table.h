@@ -88,6 +88,7 @@ struct IsaTable {
   void (*layer_norm)(const LayerNormParams&, int64_t row_begin, int64_t row_end);
   void (*activate)(const ActivateParams&, int64_t row_begin, int64_t row_end);
   void (*add_rows)(const AddRowsParams&, int64_t row_begin, int64_t row_end);
+  void (*scale_columns)(const ScaleColumnsParams&, int64_t row_begin, int64_t row_end);
   void (*combine_experts)(const CombineExpertsParams&, int64_t row_begin, int64_t row_end);
   float (*row_max)(const float* x, int64_t count);  // NaN counts as -infinity
   void (*weigh)(const WeighParams&);
