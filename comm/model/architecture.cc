@@ -44,7 +44,7 @@ constexpr const Architecture* kArchitectures[] = {
     &architectures::kCwm,           &architectures::kLfm3,
     &architectures::kElectra,       &architectures::kDistilBert, &architectures::kMpNet,
     &architectures::kNomicBert,     &architectures::kNew,        &architectures::kGte,
-    &architectures::kJinaBert,      &architectures::kFalconH1,
+    &architectures::kJinaBert,      &architectures::kFalconH1,    &architectures::kLlama4,
 };
 
 /// Returns the family whose member `name` equals `wanted`. Throws Error, which begins with `path`, when there is no

@@ -24,7 +24,7 @@ struct Recurrence {
   // spaces, groups are key heads, and the state size is key_dim.
   int64_t key_heads = 0, value_heads = 0;
   int64_t key_dim = 0, value_dim = 0;
-  bool taps_bias = false;  // convolutions have biases
+  bool taps_bias = false;                  // convolutions have biases
   StateNorm norm = StateNorm::kAfterGate;  // used by state spaces only
   // Layout of the file, for the gated delta rule. Gates may be rows of the tensor of queries, keys and values, and
   // betas and decays may be rows of one tensor, both ordered by key head. Otherwise each is a separate tensor.

@@ -164,6 +164,7 @@ constexpr bool HasRole(const LayerSpec& layer, Role role) {
   if (IsOfShortConvolution(role) && layer.mixer != Mixer::kShortConvolution) return false;
   if (IsOfStateHeads(role) && !layer.has_state_heads()) return false;
   if (IsOfKeysAndValues(role) && !layer.has_kv()) return false;
+  if ((role == Role::kQueryNorm || role == Role::kKeyNorm) && !layer.qk_norm) return false;
   if (role == Role::kValue && layer.values_are_keys) return false;
   return layer.mixture ? !IsOfDenseMlp(role) : !IsOfMixture(role);
 }

@@ -167,6 +167,71 @@ TEST(ArchitectureTest, LayersOfExaone4_RotateOnlyWithinTheirWindow_UnlessNoneHas
   EXPECT_EQ(Read("exaone4", {{"sliding_window", nullptr}}).window(), 0);
 }
 
+ModelSpec ReadLlama4(const Json& changes) {
+  Json all = {{"num_hidden_layers", 4}, {"num_local_experts", 4}, {"num_experts_per_tok", 1}};
+  all.update(changes);
+  return Read("llama4_text", all);
+}
+
+TEST(ArchitectureTest, LayersOfLlama4_HaveChunksAndNormsWhereTheyRotate_AndGrowingQueriesElsewhere) {
+  const auto kinds_of = [](const Json& changes) {
+    const ModelSpec spec = ReadLlama4(changes);
+    std::string kinds;
+    for (const LayerSpec& layer : spec.layers) {
+      EXPECT_EQ(layer.qk_norm, spec.qk_norm == QkNorm::kNone || layer.rope == 0);
+      kinds += layer.rope < 0 ? 'n' : layer.rope == 1 ? 'g' : layer.chunk > 0 ? 'c' : 'r';
+      kinds += layer.mixture ? "m" : "";
+    }
+    return kinds;
+  };
+  EXPECT_EQ(kinds_of(Json::object()), "cmcmcmgm");
+  EXPECT_EQ(kinds_of({{"interleave_moe_layer_step", 2}, {"no_rope_layers", Json::array()}}), "ccmcgm");
+  EXPECT_EQ(kinds_of({{"moe_layers", {0}}, {"no_rope_layers", {1, 0, 0, 1}}}), "cmggc");
+  EXPECT_EQ(kinds_of({{"moe_layers", {3}}, {"no_rope_layer_interval", 2}}), "cgcgm");
+  EXPECT_EQ(kinds_of({{"moe_layers", Json::array()}, {"attention_chunk_size", nullptr}}), "rrrg");
+  EXPECT_EQ(kinds_of({{"moe_layers", {0}}, {"attn_temperature_tuning", false}}), "cmccn");
+  EXPECT_EQ(kinds_of({{"moe_layers", {0}}, {"attn_temperature_tuning", 0}}), "cmccn");
+  EXPECT_EQ(kinds_of({{"moe_layers", {0}}, {"attn_temperature_tuning", 4}}), "cmccg") << "as published files say";
+  EXPECT_EQ(kinds_of({{"moe_layers", {0}}, {"use_qk_norm", false}}), "cmccg");
+  const Json kinds = {"full_attention", "chunked_attention", "full_attention", "full_attention"};
+  EXPECT_EQ(kinds_of({{"moe_layers", {0}}, {"layer_types", kinds}}), "rmcrg");
+  const ModelSpec spec = ReadLlama4({{"intermediate_size_mlp", 70}, {"attention_chunk_size", 24}, {"floor_scale", 12}});
+  EXPECT_EQ(spec.chunk(), 24);
+  EXPECT_EQ(spec.window(), 0);
+  EXPECT_EQ(spec.layers[0].intermediate_size, 70);
+  EXPECT_EQ(spec.mixture.intermediate_size, 96);
+  EXPECT_EQ(spec.mixture.shared_intermediate_size, 96);
+  EXPECT_EQ(spec.ropes[1].original_max_position, 12);
+  const auto refusal = [](const Json& changes) { return ErrorThrownBy([&] { ReadLlama4(changes); }); };
+  EXPECT_THAT(refusal({{"layer_types", {"sliding_attention", "x", "x", "x"}}}),
+              HasSubstr("\"sliding_attention\" is not supported"));
+  EXPECT_THAT(refusal({{"layer_types", kinds}, {"attention_chunk_size", nullptr}}),
+              HasSubstr("attention_chunk_size is missing"));
+  EXPECT_THAT(refusal({{"interleave_moe_layer_step", 0}}), HasSubstr("interleave_moe_layer_step = 0"));
+  EXPECT_THAT(refusal({{"attention_chunk_size", -8}}), HasSubstr("attention_chunk_size = -8 is out of range"));
+  EXPECT_THAT(refusal({{"attention_bias", true}}), HasSubstr("attention_bias = true is not supported"));
+}
+
+TEST(ArchitectureTest, ExpertsOfLlama4_AreOneTransposedTensorOrApart_AsTheFileHasThem) {
+  ModelSpec spec = ReadLlama4({{"intermediate_size", 40}});
+  const auto shape_of = [&](const std::string& name) {
+    for (const ExpectedTensor& tensor : ExpectedTensors(spec, WeightsOf(spec), Naming::kHf)) {
+      if (tensor.name == name) return tensor.shape;
+    }
+    return std::vector<int64_t>();
+  };
+  using Shape = std::vector<int64_t>;
+  const std::string experts = "model.layers.0.feed_forward.experts.";
+  EXPECT_EQ(shape_of(experts + "3.gate_proj.weight"), (Shape{40, 64}));
+  EXPECT_EQ(shape_of(experts + "gate_up_proj"), Shape());
+  TensorMap tensors;
+  tensors[experts + "gate_up_proj"];
+  ReadLayout(tensors, spec);
+  EXPECT_EQ(shape_of(experts + "3.gate_proj.weight"), Shape());
+  EXPECT_EQ(shape_of(experts + "gate_up_proj"), (Shape{4, 64, 80}));
+  EXPECT_EQ(shape_of(experts + "down_proj"), (Shape{4, 40, 64}));
+}
+
 TEST(ArchitectureTest, LayersOfLfm3_AreChosenByTheirNumber_UnlessTheFileListsThem) {
   const auto kinds_of = [](const Json& changes) {
     std::string kinds;
@@ -519,6 +584,20 @@ TEST(ArchitectureTest, DescriptionOfAModelSpec_ChangesWithEveryField) {
       [](ModelSpec& s) { s.mixture.groups = 2; },
       [](ModelSpec& s) { s.mixture.groups_per_token = 2; },
       [](ModelSpec& s) { s.layers[1].window = 8; },
+      [](ModelSpec& s) { s.layers[1].chunk = 8; },
+      [](ModelSpec& s) { s.layers[1].qk_norm = false; },
+      [](ModelSpec& s) { s.qk_norm_plain = true; },
+      [](ModelSpec& s) { s.ropes[0].growth_offset = 1; },
+      [](ModelSpec& s) { s.mixture.weighs_inputs = true; },
+      [](ModelSpec& s) { s.scales.attention_out = 2; },
+      [](ModelSpec& s) { s.scales.state_out = 2; },
+      [](ModelSpec& s) { s.scales.mlp_out = 2; },
+      [](ModelSpec& s) { s.scales.mlp_gate = 2; },
+      [](ModelSpec& s) { s.scales.state_query = 2; },
+      [](ModelSpec& s) { s.scales.state_key = 2; },
+      [](ModelSpec& s) { s.scales.state_value = 2; },
+      [](ModelSpec& s) { s.scales.state_gate = 2; },
+      [](ModelSpec& s) { s.scales.state_decay = 2; },
       [](ModelSpec& s) { s.layers[1].rope = -1; },
       [](ModelSpec& s) { s.eos_token_ids = {7}; },
   };

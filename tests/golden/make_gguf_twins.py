@@ -24,7 +24,7 @@ FAMILIES = {"llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "phi3": "phi3"
             "qwen3_moe": "qwen3moe", "olmoe": "olmoe", "granitemoe": "granitemoe", "glm4_moe": "glm4moe",
             "seed_oss": "seed_oss", "arcee": "arcee", "exaone4": "exaone4", "hunyuan_v1_dense": "hunyuan-dense", "hunyuan_v1_moe": "hunyuan-moe", "afmoe": "afmoe",
             "dots1": "dots1", "minimax_m2": "minimax-m2", "ernie4_5": "ernie4_5", "ernie4_5_moe": "ernie4_5-moe",
-            "deepseek_v2": "deepseek2", "deepseek_v3": "deepseek2", "glm4_moe_lite": "deepseek2"}
+            "deepseek_v2": "deepseek2", "deepseek_v3": "deepseek2", "glm4_moe_lite": "deepseek2", "llama4_text": "llama4"}
 ARCHITECTURES = {name: arch for arch, name in gguf.MODEL_ARCH_NAMES.items()}
 PERMUTED = ("llama", "granite", "granitemoe", "smollm3", "arcee")
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models")
@@ -115,6 +115,9 @@ def add_mixture(writer, config):
         writer.add_expert_weights_scale(config["route_scale"])
         writer.add_expert_weights_norm(True)
         writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    if config["model_type"] == "llama4_text":
+        writer.add_interleave_moe_layer_step(config["interleave_moe_layer_step"])
+        writer.add_expert_feed_forward_length(config["intermediate_size"])
     if config["model_type"] == "ernie4_5_moe":
         writer.add_leading_dense_block_count(config["moe_layer_start_index"])
         writer.add_expert_shared_count(config["moe_num_shared_experts"])
@@ -165,6 +168,12 @@ def stack_experts(weights):
         if ".input_linear." in name:  # gate matrices first, then up matrices
             prefix = name.split("block_sparse_moe")[0] + "mlp.experts."
             others[f"{prefix}gate_proj.weight"], others[f"{prefix}up_proj.weight"] = np.split(weight, 2, axis=1)
+        elif name.endswith("feed_forward.experts.gate_up_proj"):  # Llama 4's matrices are [columns, rows]
+            prefix = name.removesuffix("gate_up_proj")
+            for part, half in zip(("gate", "up"), np.split(weight, 2, axis=2)):
+                others[f"{prefix}{part}_proj.weight"] = np.ascontiguousarray(half.swapaxes(1, 2))
+        elif name.endswith("feed_forward.experts.down_proj"):
+            others[f"{name}.weight"] = np.ascontiguousarray(weight.swapaxes(1, 2))
         elif found:
             experts.setdefault(name.replace(found[0], ".experts."), {})[int(found[1])] = weight
         else:
@@ -187,7 +196,7 @@ def make(name):
     writer.add_block_count(blocks)
     if predicts:
         writer.add_nextn_predict_layers(1)
-    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_feed_forward_length(config.get("intermediate_size_mlp", config["intermediate_size"]))
     writer.add_head_count(heads)
     by_head = config["model_type"] != "deepseek_v2"  # the layout of newer files
     latents = "kv_lora_rank" in config
@@ -233,5 +242,5 @@ if __name__ == "__main__":
     for twin in sys.argv[1:] or ("linear", "mqa", "qwen25", "qwen3", "phi3", "granite", "smollm3", "yarn", "olmo3", "gemma", "gemma2", "gemma3",
                                  "glm4", "ernie", "mixtral", "qwen3moe", "qwen2moe_all", "olmoe", "granitemoe", "glm4moe", "dots1", "minimaxm2",
                                  "erniemoe", "deepseekv2", "deepseekv3", "glm4moelite", "seedoss", "arcee", "exaone4", "exaone4full",
-                                 "hunyuan", "afmoe", "hunyuanmoe", "glm4moe.mtp"):
+                                 "hunyuan", "afmoe", "hunyuanmoe", "llama4wide", "glm4moe.mtp"):
         make(twin)

@@ -60,7 +60,7 @@ CpuDecoder::CpuDecoder(const ModelFiles& files, const RankShard& shard, const ke
     const auto most = std::ranges::max(shard.layers, {}, [](const auto& layer) { return layer.mlp.size(); });
     gate_factors_.assign(static_cast<size_t>(most.mlp.size()), static_cast<float>(spec_.scales.mlp_gate));
   }
-  if (spec_.value_norm) ones_.assign(static_cast<size_t>(LargestHead(spec_)), 1);
+  if (spec_.value_norm || spec_.qk_norm_plain) ones_.assign(static_cast<size_t>(LargestHead(spec_)), 1);
   for (int64_t rope = 0; rope < std::ssize(spec_.ropes); ++rope) {
     ropes_.push_back(RopeTable(spec_, rope, sizes.max_model_len));
     query_ropes_.emplace_back();
@@ -74,6 +74,7 @@ std::span<float> CpuDecoder::Forward(const StepInputs& inputs, const KvCache& ca
   cache_ = &cache;
   tokens_ = inputs.num_tokens();
   normed_ = buffers_.normed.data();
+  if (const int64_t chunk = spec_.chunk(); chunk > 0) chunks_.Cut(inputs, chunk);
   Decode(spec_, shard_.stage, *this);
   return logits_;
 }
@@ -112,10 +113,10 @@ void CpuDecoder::NormQkv(int64_t layer) {
 void CpuDecoder::AddAttention(int64_t layer) {
   const LayerWeights& w = weights(layer);
   const float* attended = spec_.latent.rank > 0 ? latents_.values() : buffers_.attended.data();
-  AddProduct(layer,
-             {attended, w.attention_out, w.attention_out_bias, AdaptedProduct::kAttentionOut,
-              spec_.scales.attention_out},
-             w.attention_after_norm);
+  AddProduct(
+      layer,
+      {attended, w.attention_out, w.attention_out_bias, AdaptedProduct::kAttentionOut, spec_.scales.attention_out},
+      w.attention_after_norm);
   NormSum(w.attention_norm);
 }
 

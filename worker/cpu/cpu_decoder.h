@@ -7,6 +7,7 @@
 #include "comm/collective/stage_link.h"
 #include "comm/model/model_files.h"
 #include "kernels/matmul.h"
+#include "worker/cpu/context_chunks.h"
 #include "worker/cpu/cpu_activations.h"
 #include "worker/cpu/cpu_adapters.h"
 #include "worker/cpu/expert_activations.h"
@@ -173,9 +174,10 @@ class CpuDecoder final : private DecoderOps {
   std::vector<float> alibi_slopes_;              // one per local head; empty: no ALiBi
   std::vector<float> relative_bias_;             // [local heads, distances]; empty: no RelativeBias
   std::vector<float> gate_factors_;              // [most MLP columns of a layer], ProductScales::mlp_gate; empty: 1
-  std::vector<float> ones_;                      // [largest head_dim], all 1: weights of the norm of values, if any
+  std::vector<float> ones_;                      // [largest head_dim], all 1: weights of norms without weights, if any
   // The members down to experts_in_ belong to the step that Forward computes.
   const StepInputs* inputs_ = nullptr;
+  ContextChunks chunks_;  // the parts of the step's sequences, for layers with LayerSpec::chunk
   const KvCache* cache_ = nullptr;
   int64_t tokens_ = 0;
   CpuActivations buffers_;

@@ -20,7 +20,8 @@ void CpuDecoder::PositionAndStore(int64_t layer) {
   float* k = q + heads * dim;
   float* v = spec_.latent.rank > 0 ? k : k + kv_heads * dim;
   if (!w.qkv_bias.empty()) AddBias(w.qkv_bias, q, tokens_, width);
-  if (spec_.qk_norm != QkNorm::kNone && !spec_.qk_norm_rotated) NormQueriesAndKeys(layer);
+  const bool norms = spec_.qk_norm != QkNorm::kNone && l.qk_norm;
+  if (norms && !spec_.qk_norm_rotated) NormQueriesAndKeys(layer);
   if (const int64_t rotated = spec_.rotated_dims(l); rotated > 0) {
     const float* table = ropes_[static_cast<size_t>(l.rope)].data();
     const std::vector<float>& of_queries = query_ropes_[static_cast<size_t>(l.rope)];
@@ -34,7 +35,7 @@ void CpuDecoder::PositionAndStore(int64_t layer) {
       rotate(k, kv_heads, table);
     }
   }
-  if (spec_.qk_norm_rotated) NormQueriesAndKeys(layer);
+  if (norms && spec_.qk_norm_rotated) NormQueriesAndKeys(layer);
   if (l.has_kv()) kernels::KvWrite(stream_, {k, v, width, inputs_->slots.data(), tokens_, cache_->Layer(layer)});
 }
 
@@ -47,9 +48,12 @@ void CpuDecoder::NormQueriesAndKeys(int64_t layer) {
   float* q = buffers_.qkv.data();
   float* k = q + heads * dim;
   if (spec_.qk_norm == QkNorm::kHeads) {
-    kernels::HeadNorm(stream_, {q, w.query_norm.data(), tokens_, heads, dim, width, epsilon});
+    const auto weights_of = [&](const std::vector<float>& norm) {
+      return spec_.qk_norm_plain ? ones_.data() : norm.data();
+    };
+    kernels::HeadNorm(stream_, {q, weights_of(w.query_norm), tokens_, heads, dim, width, epsilon});
     if (!l.has_kv()) return;
-    kernels::HeadNorm(stream_, {k, w.key_norm.data(), tokens_, kv_heads, dim, width, epsilon});
+    kernels::HeadNorm(stream_, {k, weights_of(w.key_norm), tokens_, kv_heads, dim, width, epsilon});
     float* v = k + kv_heads * dim;
     if (spec_.value_norm) kernels::HeadNorm(stream_, {v, ones_.data(), tokens_, kv_heads, dim, width, epsilon});
     return;
@@ -97,6 +101,13 @@ void CpuDecoder::Attend(int64_t layer) {
   params.relative_reach = spec_.relative_bias.reach;
   if (spec_.bidirectional) params.first_position = inputs_->first_position.data();
   if (!inputs_->context_begin.empty()) params.context_begin = inputs_->context_begin.data();
+  if (l.chunk > 0) {
+    params.block_tables = chunks_.block_tables.data();
+    params.query_start = chunks_.query_start.data();
+    params.context_len = chunks_.context_len.data();
+    params.context_begin = chunks_.context_begin.data();
+    params.num_sequences = chunks_.num_parts();
+  }
   kernels::PagedAttention(stream_, params);
   if (spec_.latent.rank > 0) latents_.MakeValues(weights(layer).latents, buffers_.attended.data(), tokens_);
   if (!spec_.attention_gate) return;

@@ -63,8 +63,8 @@ class CpuMixers {
   void ScanStates(const MixerWeights& weights, const kernels::StateView& heads);
   void NormHeads(const std::vector<float>& weight, int64_t tokens);
   void NormGroups(const std::vector<float>& weight, int64_t tokens);
-  /// Multiplies the output rows by SiLU of the gates, or with `gates` null leaves them, and sets squares_ to this rank's
-  /// sums of squares.
+  /// Multiplies the output rows by SiLU of the gates, or with `gates` null leaves them, and sets squares_ to this
+  /// rank's sums of squares.
   void GateSquares(const float* gates, int64_t tokens);
 
   const ModelSpec& spec_;

@@ -61,6 +61,9 @@ std::string Unsupported(const ModelSpec& spec) {
   if (spec.scales != ProductScales()) return "the CUDA engine multiplies no results of products by factors";
   if (spec.num_state_layers() > 0 && spec.recurrence.norm != StateNorm::kAfterGate)
     return "the CUDA engine norms state spaces after their gates only";
+  if (spec.chunk() > 0) return "the CUDA kernels know no attention within chunks of the context";
+  if (spec.qk_norm_plain) return "the CUDA kernels know no norms of queries and keys without weights";
+  if (spec.mixture.weighs_inputs) return "the CUDA engine weighs the outputs of experts, not their inputs";
   if (spec.recurrence.channels % kMlpUnit != 0) {
     return fmt::format("the CUDA kernels need convolutions of channels that are a multiple of {}, the model has {}",
                        kMlpUnit, spec.recurrence.channels);

@@ -14,7 +14,7 @@ namespace quire {
 struct MixerShape {
   MixerShape(const ModelSpec& spec, const RankShard& shard);
 
-  /// What the layers that keep a state keep it for: one of the first four mixers, also where attention stands beside it.
+  /// What the layers that keep a state compute with it, also where attention stands beside it.
   Mixer mixer = Mixer::kAttention;  // kAttention: no layer keeps a state
   int64_t in_width = 0;             // numbers of an input row; 0: this rank has no part, or no layer keeps a state
   // How many numbers an output row has.

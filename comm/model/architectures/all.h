@@ -6,6 +6,7 @@
 namespace quire::architectures {
 
 extern const Architecture kLlama, kMistral, kMinistral, kMinistral3;  // llama.cc
+extern const Architecture kLlama4;                                    // llama4.cc
 extern const Architecture kQwen2, kQwen3;                             // qwen.cc
 extern const Architecture kQwen2Vl, kQwen25Vl, kQwen3Vl;              // qwen.cc
 extern const Architecture kPhi3;                                      // phi3.cc

@@ -24,8 +24,8 @@ std::vector<double> FactorsFromHf(const HfConfig& config, const char* key, size_
 Recurrence FalconH1StatesFromHf(const HfConfig& config) {
   Recurrence recurrence = StateSpaceFromHf(config, kMambaKeys);
   const bool is_null = config.json().contains("mamba_d_ssm") && !config.Has("mamba_d_ssm");
-  const int64_t columns = is_null ? config.Count("mamba_expand", 2) * config.Count("hidden_size")
-                                  : config.Count("mamba_d_ssm", 1024);
+  const int64_t columns =
+      is_null ? config.Count("mamba_expand", 2) * config.Count("hidden_size") : config.Count("mamba_d_ssm", 1024);
   const bool automatic = !config.Has("mamba_d_head") || config.At("mamba_d_head") == "auto";
   if (automatic && recurrence.value_heads > 0) recurrence.value_dim = columns / recurrence.value_heads;
   if (recurrence.value_heads * recurrence.value_dim != columns) {
@@ -81,8 +81,10 @@ ModelSpec FalconH1FromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   // The embedding includes the embedding's factor, so it cannot be the head, which has another factor.
   if (spec.tied_embeddings)
-    Fail("{}: a head that is the embedding is not supported for this architecture: the file lacks the head's factor; "
-         "serve the safetensors", config.path());
+    Fail(
+        "{}: a head that is the embedding is not supported for this architecture: the file lacks the head's factor; "
+        "serve the safetensors",
+        config.path());
   SetMixers(spec);
   spec.recurrence = StateSpaceFromGguf(config, spec);
   spec.recurrence.norm = Has(config, Role::kStateNorm, 0) ? StateNorm::kAfterGate : StateNorm::kNone;

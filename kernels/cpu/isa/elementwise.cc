@@ -229,6 +229,17 @@ void ScaleColumnsRows(const ScaleColumnsParams& p, int64_t row_begin, int64_t ro
   }
 }
 
+void ScaleRowsRows(const ScaleRowsParams& p, int64_t row_begin, int64_t row_end) {
+  for (int64_t row = row_begin; row < row_end; ++row) {
+    const Vec factor = Splat(p.factors[p.of_row[row]]);
+    float* x = p.rows + row * p.columns;
+    for (int64_t i = 0; i < p.columns; i += kLanes) {
+      const int64_t count = p.columns - i;
+      StoreUpTo(x + i, LoadUpTo(x + i, count) * factor, count);
+    }
+  }
+}
+
 void GateMulRows(const GateMulParams& p, int64_t row_begin, int64_t row_end) {
   // gate_up has runs of gates and of equally many ups in turn: whole rows, or 8 numbers each if interleaved.
   const int64_t run = p.interleaved ? 8 : p.columns;
