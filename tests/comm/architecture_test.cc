@@ -909,6 +909,32 @@ ModelSpec OfGguf(const std::string& architecture, const std::map<std::string, Gg
   return SpecFromGguf(gguf);
 }
 
+TEST(ArchitectureTest, GgufOfLlama4_LeavesChunksRotationAndNormsToItsReaders) {
+  const auto read = [](std::map<std::string, GgufValue> more) {
+    more.insert({{"block_count", int64_t{4}},
+                 {"expert_count", int64_t{16}},
+                 {"expert_used_count", int64_t{1}},
+                 {"expert_feed_forward_length", int64_t{40}},
+                 {"interleave_moe_layer_step", int64_t{2}}});
+    return OfGguf("llama4", more);
+  };
+  const ModelSpec gguf = read({});
+  const ModelSpec hf = ReadLlama4({{"num_local_experts", 16},
+                                   {"intermediate_size", 40},
+                                   {"intermediate_size_mlp", 96},
+                                   {"interleave_moe_layer_step", 2},
+                                   {"rope_theta", 10000.0}});
+  EXPECT_EQ(TextOf(gguf), TextOf(hf));
+  EXPECT_EQ(read({{"expert_count", int64_t{128}}}).qk_norm, QkNorm::kNone) << "as Maverick";
+  const ModelSpec whole = read({{"attention.sliding_window", int64_t{0}}});
+  EXPECT_EQ(whole.chunk(), 0);
+  for (const LayerSpec& layer : whole.layers) EXPECT_EQ(layer.rope, 0);
+  EXPECT_THAT(ErrorThrownBy([&] {
+                read({{"interleave_moe_layer_step", int64_t{0}}});
+              }),
+              HasSubstr("interleave_moe_layer_step = 0"));
+}
+
 TEST(ArchitectureTest, QueriesOfMistral3_GrowWithPosition_InGgufAsInHf) {
   const ModelSpec hf = Read("ministral3", {{"rope_parameters",
                                             {{"rope_type", "yarn"},
