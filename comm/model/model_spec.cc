@@ -41,11 +41,25 @@ void CheckSharing(const ModelSpec& s, size_t i) {
               "layer {} has other heads than layer {}, whose keys it reads", i, from);
 }
 
+/// Throws Error when values have a size that decoders do not support. Aborts when a model with such values also has a
+/// feature that decoders do not support together with them.
+void CheckValues(const ModelSpec& s, const LayerSpec& layer, const std::string& path) {
+  if (layer.value_dim == 0) return;
+  CheckRange(path, "v_head_dim", layer.value_dim);
+  if (layer.value_dim > layer.head_dim)
+    Fail("{}: values of {} numbers, more than keys have ({}), are not supported", path, layer.value_dim,
+         layer.head_dim);
+  QUIRE_CHECK(!s.attention_gate && !s.value_norm && !layer.values_are_keys && s.latent.rank == 0 && !s.bidirectional &&
+                  layer.kv_from_layer == -1,
+              "{}: values of another size in such layers", path);
+}
+
 void CheckLayers(const ModelSpec& s, const std::string& path) {
   for (size_t i = 0; i < s.layers.size(); ++i) {
     const LayerSpec& layer = s.layers[i];
     CheckRange(path, "num_key_value_heads", layer.num_kv_heads);
     CheckRange(path, "head_dim", layer.head_dim);
+    CheckValues(s, layer, path);
     CheckRange(path, "intermediate_size", layer.intermediate_size);
     if (layer.window != 0) CheckRange(path, "sliding_window", layer.window);
     if (layer.chunk != 0) CheckRange(path, "attention_chunk_size", layer.chunk);
@@ -148,8 +162,9 @@ void CheckScales(const ModelSpec& s, const std::string& path) {
   QUIRE_CHECK(!s.norms_after || s.residual_scale == 1, "{}: a scale of what was normed", path);
   CheckProductScales(s.scales, path);
   const bool plain = s.norms_before && !s.norms_after && !s.parallel_block && !s.out_bias && !s.mlp_bias;
-  QUIRE_CHECK(s.scales == ProductScales() || (plain && s.gated_mlp && s.num_mixture_layers() == 0),
-              "{}: factors of such products", path);
+  const bool plain_mlps = s.gated_mlp && s.num_mixture_layers() == 0;
+  QUIRE_CHECK(s.scales == ProductScales() || plain, "{}: factors of such products", path);
+  QUIRE_CHECK((s.scales.mlp_gate == 1 && s.scales.mlp_out == 1) || plain_mlps, "{}: factors of such MLPs", path);
   QUIRE_CHECK(!s.layer_scales || (s.norms_after && !s.parallel_block), "{}: layers that scale what is pending", path);
   QUIRE_CHECK(!s.value_norm || s.qk_norm == QkNorm::kHeads, "{}: a norm of values alone", path);
   QUIRE_CHECK(!s.gate_by_head || s.attention_gate, "{}: gates of heads that are not there", path);
@@ -246,10 +261,11 @@ std::string TextOf(const ModelSpec& spec) {
   if (qk_norm_plain) text += " plain";
   if (scales != ProductScales()) text += fmt::format(" ({})", TextOf(scales));
   for (const LayerSpec& layer : layers) {
-    const auto& [mixer, kv_heads, head_dim, kv_from, values_are_keys, window, chunk, layer_qk_norm, rope, has_mlp, mlp,
-                 has_mixture, mixer_norm] = layer;
-    text += fmt::format(" {},{},{},{},{},{},{},{},{},{},{},{},{}", static_cast<int>(mixer), kv_heads, head_dim, kv_from,
-                        values_are_keys, window, chunk, layer_qk_norm, rope, has_mlp, mlp, has_mixture, mixer_norm);
+    const auto& [mixer, kv_heads, head_dim, value_dim, kv_from, values_are_keys, window, chunk, layer_sinks,
+                 layer_qk_norm, rope, has_mlp, mlp, has_mixture, mixer_norm] = layer;
+    text += fmt::format(" {},{},{},{},{},{},{},{},{},{},{},{},{},{},{}", static_cast<int>(mixer), kv_heads, head_dim,
+                        value_dim, kv_from, values_are_keys, window, chunk, layer_sinks, layer_qk_norm, rope, has_mlp,
+                        mlp, has_mixture, mixer_norm);
   }
   return text;
 }

@@ -63,11 +63,13 @@ enum class Mixer : uint8_t {
 struct LayerSpec {
   Mixer mixer = Mixer::kAttention;
   int64_t num_kv_heads = 0;       // divides ModelSpec::num_heads
-  int64_t head_dim = 0;           // numbers of one head of queries, keys and values
+  int64_t head_dim = 0;           // numbers of one head of queries, keys and, unless value_dim says otherwise, values
+  int64_t value_dim = 0;          // numbers of one head of values, at most head_dim; 0: head_dim
   int64_t kv_from_layer = -1;     // the earlier layer with equal heads whose keys and values this layer reads; -1: none
   bool values_are_keys = false;   // values are the keys before norm and rotation, and have no weights
   int64_t window = 0;             // tokens that a query sees, itself included; 0: all tokens
   int64_t chunk = 0;              // a query sees only tokens whose positions have its quotient by this number; 0: all
+  bool sinks = true;              // has sinks, if ModelSpec::attention_sinks says that layers do
   bool qk_norm = true;            // norms its queries and keys, if ModelSpec::qk_norm says that layers do
   int64_t rope = 0;               // index into ModelSpec::ropes; -1: no rotation
   bool mlp = true;                // has an MLP or a mixture after its mixer
@@ -81,6 +83,7 @@ struct LayerSpec {
     return mixer == Mixer::kStateSpace || mixer == Mixer::kAttentionAndStateSpace;
   }
   constexpr bool has_state_heads() const { return mixer == Mixer::kGatedDelta || has_state_space(); }
+  constexpr int64_t value_size() const { return value_dim > 0 ? value_dim : head_dim; }
   /// True for layers that have keys and values of their own in KV blocks.
   constexpr bool has_kv() const { return has_attention() && kv_from_layer < 0; }
   bool operator==(const LayerSpec&) const = default;

@@ -73,6 +73,12 @@ int64_t ExtentOfEncoder(const ModelSpec& spec, Axis axis) {
   return axis == Axis::kOutputs ? spec.pooled_head.outputs : spec.pooled_head.colbert;
 }
 
+/// Returns how many numbers an axis of attention has for each of its heads.
+int64_t NumbersOfHead(const LayerSpec& layer, Axis axis) {
+  if (axis == Axis::kHeads) return 1;
+  return axis == Axis::kValues || axis == Axis::kAttended ? layer.value_size() : layer.head_dim;
+}
+
 }  // namespace
 
 const char* PatternOf(const WeightSpec& weight, Naming naming) {
@@ -121,11 +127,12 @@ int64_t Extent(const ModelSpec& spec, Axis axis, int64_t layer) {
     case Axis::kBuckets:
       return ExtentOfEncoder(spec, axis);
     case Axis::kHeads:
-      return spec.num_heads;
     case Axis::kQueries:
-      return spec.num_heads * l.head_dim;
+    case Axis::kAttended:
+      return spec.num_heads * NumbersOfHead(l, axis);
     case Axis::kKeyValues:
-      return l.num_kv_heads * l.head_dim;
+    case Axis::kValues:
+      return l.num_kv_heads * NumbersOfHead(l, axis);
     case Axis::kQueryRank:
     case Axis::kLatent:
     case Axis::kKeyPartDim:

@@ -232,6 +232,64 @@ TEST(ArchitectureTest, ExpertsOfLlama4_AreOneTransposedTensorOrApart_AsTheFileHa
   EXPECT_EQ(shape_of(experts + "down_proj"), (Shape{4, 40, 64}));
 }
 
+TEST(ArchitectureTest, LayersOfMimoV2_AreReadFromHfsKeysAndFromPublishedKeys) {
+  const auto read = [](const Json& changes) {
+    Json all = {{"n_routed_experts", 4},
+                {"num_experts_per_tok", 2},
+                {"moe_intermediate_size", 32},
+                {"head_dim", 24},
+                {"v_head_dim", 16}};
+    all.update(changes);
+    return Read("mimo_v2_flash", all);
+  };
+  const Json ropes = {{"full_attention", {{"rope_theta", 7e6}}}, {"sliding_attention", {{"rope_theta", 9e3}}}};
+  const ModelSpec hf = read({{"layer_types", {"full_attention", "sliding_attention", "full_attention"}},
+                             {"mlp_layer_types", {"sparse", "dense", "sparse"}},
+                             {"sliding_window", 33},
+                             {"rms_norm_eps", 1e-6},
+                             {"rope_parameters", ropes}});
+  const ModelSpec published = read({{"hybrid_layer_pattern", {0, 1, 0}},
+                                    {"moe_layer_freq", {1, 0, 1}},
+                                    {"sliding_window", 32},
+                                    {"sliding_window_size", 32},
+                                    {"attention_chunk_size", 32},
+                                    {"layernorm_epsilon", 1e-6},
+                                    {"swa_num_key_value_heads", 4},
+                                    {"swa_num_attention_heads", 4},
+                                    {"swa_head_dim", 24},
+                                    {"swa_v_head_dim", 16},
+                                    {"rope_theta", 7e6},
+                                    {"swa_rope_theta", 9e3},
+                                    {"partial_rotary_factor", 0.334},
+                                    {"routed_scaling_factor", nullptr},
+                                    {"n_shared_experts", nullptr}});
+  EXPECT_EQ(TextOf(published), TextOf(hf));
+  EXPECT_EQ(WindowsOf(hf), (std::vector<int64_t>{0, 33, 0}));
+  EXPECT_EQ(hf.layers[1].num_kv_heads, 4);
+  EXPECT_EQ(hf.layers[2].num_kv_heads, 2);
+  EXPECT_EQ(hf.ropes[0].rotated_dims, 8);
+  EXPECT_EQ(hf.ropes[1].theta, 9e3);
+  EXPECT_TRUE(hf.layers[1].sinks && !hf.layers[0].sinks);
+  EXPECT_EQ(hf.scales.attention_out, 0.707);
+  EXPECT_EQ(read({{"attention_value_scale", nullptr}}).scales.attention_out, 1);
+  for (const ExpectedTensor& tensor : ExpectedTensors(hf, WeightsOf(hf), Naming::kHf)) {
+    if (tensor.name == "model.layers.1.self_attn.v_proj.weight") {
+      EXPECT_EQ(tensor.shape, (std::vector<int64_t>{64, 64}));
+    }
+    if (tensor.name == "model.layers.1.self_attn.o_proj.weight") {
+      EXPECT_EQ(tensor.shape, (std::vector<int64_t>{64, 64}));
+    }
+    EXPECT_NE(tensor.name, "model.layers.0.self_attn.attention_sink_bias");
+  }
+  EXPECT_TRUE(MayBePresent(hf, "model.mtp.layers.0.eh_proj.weight", Naming::kHf));
+  const auto refusal = [&](const Json& changes) { return ErrorThrownBy([&] { read(changes); }); };
+  EXPECT_THAT(refusal({{"v_head_dim", 30}}), HasSubstr("values of 30 numbers, more than keys have (24)"));
+  EXPECT_THAT(refusal({{"swa_head_dim", 16}}), HasSubstr("swa_head_dim other than head_dim is not supported"));
+  EXPECT_THAT(refusal({{"n_shared_experts", 1}}), HasSubstr("n_shared_experts is not supported"));
+  EXPECT_THAT(refusal({{"hybrid_layer_pattern", {0, 1}}}), HasSubstr("hybrid_layer_pattern lists 2 layers of 3"));
+  EXPECT_THAT(ErrorThrownBy([] { OfGguf("mimo2", {}); }), HasSubstr("without attention.value_scale"));
+}
+
 TEST(ArchitectureTest, LayersOfLfm3_AreChosenByTheirNumber_UnlessTheFileListsThem) {
   const auto kinds_of = [](const Json& changes) {
     std::string kinds;
@@ -585,6 +643,8 @@ TEST(ArchitectureTest, DescriptionOfAModelSpec_ChangesWithEveryField) {
       [](ModelSpec& s) { s.mixture.groups_per_token = 2; },
       [](ModelSpec& s) { s.layers[1].window = 8; },
       [](ModelSpec& s) { s.layers[1].chunk = 8; },
+      [](ModelSpec& s) { s.layers[1].value_dim = 8; },
+      [](ModelSpec& s) { s.layers[1].sinks = false; },
       [](ModelSpec& s) { s.layers[1].qk_norm = false; },
       [](ModelSpec& s) { s.qk_norm_plain = true; },
       [](ModelSpec& s) { s.ropes[0].growth_offset = 1; },

@@ -5,7 +5,7 @@ torch transformers accelerate safetensors
 
   make_mixture_golden.py [NAME...]
 
-mixtral.stacked has the same numbers as mixtral, with all experts of a layer in one tensor.
+mixtral.stacked and mimov2.stacked have the same numbers as mixtral and mimov2, with all experts of a layer in one tensor.
 
 make_golden.py's condition on prompts holds. In addition, the scores of the last chosen expert and of the first one that
 is not chosen must differ by more than ROUTER_MARGIN in every layer at every token. In a closer case rounding decides
@@ -107,6 +107,13 @@ TINY = {
                         intermediate_size=20, intermediate_size_mlp=44, vocab_size=141, num_local_experts=4, num_experts_per_tok=3,
                         moe_layers=[0], no_rope_layers=[1, 0, 1], attention_chunk_size=32, use_qk_norm=False, tie_word_embeddings=True,
                         attn_temperature_tuning=False),
+    # Values are shorter than keys. Layers with a window have sinks, twice as many key and value heads, and a rope of their own.
+    "mimov2": dict(kind="MiMoV2Flash", hidden_size=40, num_hidden_layers=4, num_attention_heads=6, num_key_value_heads=1, head_dim=24,
+                   v_head_dim=10, intermediate_size=52, moe_intermediate_size=20, vocab_size=143, n_routed_experts=6, num_experts_per_tok=2,
+                   n_group=3, topk_group=2, routed_scaling_factor=1.5, sliding_window=20, attention_value_scale=0.6,
+                   layer_types=["full_attention", "sliding_attention", "sliding_attention", "full_attention"],
+                   rope_parameters=dict(full_attention=dict(rope_type="default", rope_theta=50000.0, partial_rotary_factor=0.34),
+                                        sliding_attention=dict(rope_type="default", rope_theta=500.0, partial_rotary_factor=0.34))),
     # The structure of the large Gemma 4 model: layers without a window use their keys as values, and have fewer KV heads.
     "gemma4moe": dict(kind="Gemma4Text", hidden_size=40, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
                       head_dim=12, global_head_dim=16, num_global_key_value_heads=1, attention_k_eq_v=True, intermediate_size=37,
@@ -203,7 +210,7 @@ def make(name):
     spread_out(model)
     directory = f"{HERE}/models/{name}"
     model.to(torch.float16).save_pretrained(directory)
-    if name == "mixtral":  # newer files may hold all experts in one tensor
+    if name in ("mixtral", "mimov2"):  # newer files may hold all experts in one tensor
         model.save_pretrained(f"{directory}.stacked", save_original_format=False)
     eager = dict(attn_implementation="eager", experts_implementation="eager")
     model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32, **eager).eval()

@@ -257,7 +257,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "nf4", "fp4", "bnb_int8", "seedoss", "seedoss.gguf", "arcee", "arcee.gguf", "exaone4",
                     "exaone4.gguf", "exaone4full", "exaone4full.gguf", "hunyuan", "hunyuan.gguf", "afmoe", "afmoe.gguf",
                     "cwm", "exaonemoe", "hunyuanmoe", "hunyuanmoe.gguf", "hunyuan3", "solaropen", "llama4",
-                    "llama4wide", "llama4wide.gguf", "llama4plain"),
+                    "llama4wide", "llama4wide.gguf", "llama4plain", "mimov2", "mimov2.stacked", "mimov2.gguf"),
     [](const testing::TestParamInfo<std::string>& model) { return NameOf(model.param); });
 
 /// Runs models on a pipeline of stages. Each stage has several layers, or one.

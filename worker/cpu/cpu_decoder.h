@@ -91,7 +91,10 @@ class CpuDecoder final : private DecoderOps {
   void Logits() override;
 
   const LayerSpec& LayerOf(int64_t layer) const { return spec_.layers[static_cast<size_t>(layer)]; }
-  int64_t HeadsWidth(int64_t layer) const { return shard_.heads.size() * LayerOf(layer).head_dim; }
+  /// Returns how many numbers of a token attention gives on this rank.
+  int64_t HeadsWidth(int64_t layer) const { return shard_.heads.size() * LayerOf(layer).value_size(); }
+  /// Spreads values that are shorter than keys, in the rows of buffers_.qkv, to the size of keys, with zeros.
+  void SpreadValues(int64_t layer);
   const LayerWeights& weights(int64_t layer) const { return weights_.layers[static_cast<size_t>(layer)]; }
   /// Returns the range of the step's residual that the rank at `place` of the stage sends or receives, counted in
   /// floats.

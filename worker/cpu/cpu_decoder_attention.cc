@@ -1,5 +1,6 @@
 // CpuDecoder's operations that pass information between tokens: attention and the mixers that keep a state.
 #include <algorithm>
+#include <cstring>
 
 #include "kernels/head_norm.h"
 #include "kernels/paged_attention.h"
@@ -20,6 +21,7 @@ void CpuDecoder::PositionAndStore(int64_t layer) {
   float* k = q + heads * dim;
   float* v = spec_.latent.rank > 0 ? k : k + kv_heads * dim;
   if (!w.qkv_bias.empty()) AddBias(w.qkv_bias, q, tokens_, width);
+  if (l.value_size() < dim) SpreadValues(layer);
   const bool norms = spec_.qk_norm != QkNorm::kNone && l.qk_norm;
   if (norms && !spec_.qk_norm_rotated) NormQueriesAndKeys(layer);
   if (const int64_t rotated = spec_.rotated_dims(l); rotated > 0) {
@@ -37,6 +39,21 @@ void CpuDecoder::PositionAndStore(int64_t layer) {
   }
   if (norms && spec_.qk_norm_rotated) NormQueriesAndKeys(layer);
   if (l.has_kv()) kernels::KvWrite(stream_, {k, v, width, inputs_->slots.data(), tokens_, cache_->Layer(layer)});
+}
+
+void CpuDecoder::SpreadValues(int64_t layer) {
+  const LayerSpec& l = LayerOf(layer);
+  const int64_t dim = l.head_dim, size = l.value_size(), kv_heads = shard_.layer(layer).kv_heads.size();
+  const int64_t width = QkvWidth(spec_, shard_, layer), begin = (shard_.heads.size() + kv_heads) * dim;
+  stream_.pool().ForRange(tokens_, 4, [&](int64_t first, int64_t end, int) {
+    for (int64_t t = first; t < end; ++t) {
+      float* const values = buffers_.qkv.data() + t * width + begin;
+      for (int64_t head = kv_heads - 1; head >= 0; --head) {
+        std::memmove(values + head * dim, values + head * size, static_cast<size_t>(size) * sizeof(float));
+        std::fill_n(values + head * dim + size, dim - size, 0.0f);
+      }
+    }
+  });
 }
 
 void CpuDecoder::NormQueriesAndKeys(int64_t layer) {
@@ -101,6 +118,7 @@ void CpuDecoder::Attend(int64_t layer) {
   params.relative_reach = spec_.relative_bias.reach;
   if (spec_.bidirectional) params.first_position = inputs_->first_position.data();
   if (!inputs_->context_begin.empty()) params.context_begin = inputs_->context_begin.data();
+  params.out_dim = l.value_dim;
   if (l.chunk > 0) {
     params.block_tables = chunks_.block_tables.data();
     params.query_start = chunks_.query_start.data();

@@ -45,6 +45,7 @@ extern const Architecture kExaone4, kExaoneMoe;                       // exaone4
 extern const Architecture kAfmoe;                                     // afmoe.cc
 extern const Architecture kHunyuanDense, kHunyuanMoe, kHunyuan3;      // hunyuan.cc
 extern const Architecture kCwm;                                       // cwm.cc
+extern const Architecture kMimoV2;                                    // mimo_v2.cc
 extern const Architecture kGptOss;                                    // gpt_oss.cc
 extern const Architecture kDeepseekV2, kDeepseekV3, kGlm4MoeLite;     // deepseek.cc
 extern const Architecture kBert, kRoberta, kXlmRoberta, kCamembert;   // bert.cc

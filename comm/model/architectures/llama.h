@@ -46,6 +46,9 @@ inline constexpr const char *kFeedForwardGate = "model.layers.{}.feed_forward.ga
                             *kFeedForwardUp = "model.layers.{}.feed_forward.up_proj.weight",
                             *kFeedForwardDown = "model.layers.{}.feed_forward.down_proj.weight";
 
+/// The name of attention sinks in safetensors of gpt-oss and of MiMo-V2 as HF saves it.
+inline constexpr const char* kSinksName = "model.layers.{}.self_attn.sinks";
+
 /// Returns the weight with this role. Aborts when the list has no such weight.
 WeightSpec& WeightOf(std::vector<WeightSpec>& weights, Role role);
 /// Changes the safetensors name of the weight with this role to `hf`.

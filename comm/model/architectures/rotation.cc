@@ -149,7 +149,7 @@ Rope RopeFromHf(const HfConfig& config, const HfConfig& scaling, int64_t head_di
 }
 
 std::optional<RopesOfKinds> RopesOfKindsFromHf(const HfConfig& config, int64_t head_dim, double full_theta,
-                                               double sliding_theta) {
+                                               double sliding_theta, double partial) {
   if (!config.Has("rope_parameters")) return std::nullopt;
   const std::string path = config.path() + ": rope_parameters";
   const HfConfig kinds(config.At("rope_parameters"), path);
@@ -157,7 +157,7 @@ std::optional<RopesOfKinds> RopesOfKindsFromHf(const HfConfig& config, int64_t h
   const auto rope_of = [&](const char* kind, double theta) {
     if (!kinds.Has(kind)) return Rope{.theta = theta};
     const HfConfig scaling(kinds.At(kind), path + ": " + kind);
-    return RopeFromHf(config, scaling, head_dim, {.theta = theta});
+    return RopeFromHf(config, scaling, head_dim, {.theta = theta, .partial = partial});
   };
   return RopesOfKinds{rope_of("full_attention", full_theta), rope_of("sliding_attention", sliding_theta)};
 }

@@ -37,9 +37,10 @@ struct RopesOfKinds {
   Rope full, sliding;  // ropes of layers without a window, and of layers with a window
 };
 
-/// Reads rope_parameters if it has an object for each kind of layer; returns nullopt otherwise.
+/// Reads rope_parameters if it has an object for each kind of layer; returns nullopt otherwise. `partial`:
+/// RopeHabits::partial.
 std::optional<RopesOfKinds> RopesOfKindsFromHf(const HfConfig& config, int64_t head_dim, double full_theta,
-                                               double sliding_theta);
+                                               double sliding_theta, double partial = 0);
 
 /// Every so many layers, SmolLM3 and Llama 4 have one that does not rotate.
 inline constexpr int64_t kUsualRotationInterval = 4;
