@@ -294,7 +294,7 @@ MUTANTS = [
     Mutant("MiMo's window leaves out the query", "comm/model/architectures/mimo_v2.cc", 'config.Count("sliding_window_size") + 1', 'config.Count("sliding_window_size")',
            ["comm/architecture_test:*LayersOfMimoV2*"]),
     Mutant("results of heads are as far apart as keys", "kernels/cpu/isa/paged_attention.cc", "const int64_t size = p.out_size();", "const int64_t size = dim;",
-           ["worker/golden_test:*TinyModelTest.TokensEqualTransformers_WithOneTokenPerStep/mimov2"]),
+           ["kernels/paged_attention_test:*FirstNumbersOfEachHead*"]),
     Mutant("Python's infinities are no JSON", "comm/model/architecture.cc", "ParseJson(WithoutInfinities(config_json), path)", "ParseJson(config_json, path)",
            ["comm/hybrids_test:*InfinityAndNaN*"]),
     Mutant("steps may have bounds that nobody keeps", "comm/model/architectures/mamba.cc", "if (!unbounded) Fail", "if (false) Fail", ["comm/hybrids_test:*StateSpaces*"]),
