@@ -146,6 +146,9 @@ TEST(HybridsTest, SettingsOfFalconH1_AreRefused_WhenTheyAreNotComputedOrContradi
   EXPECT_THAT(refusal({{"mamba_d_ssm", 40}}), HasSubstr("6 heads of 8 numbers are not the 40 numbers"));
   EXPECT_THAT(refusal({{"mlp_multipliers", {1.0}}}), HasSubstr("mlp_multipliers lists 1 factors instead of 2"));
   EXPECT_THAT(refusal({{"ssm_multipliers", {1.0, 1.0}}}), HasSubstr("ssm_multipliers lists 2 factors instead of 5"));
+  EXPECT_EQ(refusal({{"layer_types", {"hybrid", "hybrid", "hybrid", "hybrid"}}}), "");
+  EXPECT_THAT(refusal({{"layer_types", {"hybrid", "attention", "hybrid", "hybrid"}}}),
+              HasSubstr("layer_types: \"attention\" is not supported"));
   EXPECT_THAT(refusal({{"key_multiplier", 0.0}}), HasSubstr("keys or queries are multiplied by 0"));
   EXPECT_THAT(refusal({{"ssm_out_multiplier", 0.0}}), HasSubstr("the factor of a product, 0, is out of range"));
 }

@@ -70,6 +70,9 @@ void SetMixers(ModelSpec& spec) {
 ModelSpec FalconH1FromHf(const HfConfig& config) {
   ModelSpec spec = LlamaFromHf(config);
   spec.norm_epsilon = config.Real("rms_norm_eps", 1e-5);
+  for (const std::string& kind : KindsOfLayers(config, spec)) {
+    if (kind != "hybrid") Fail("{}: layer_types: \"{}\" is not supported", config.path(), kind.substr(0, 100));
+  }
   SetMixers(spec);
   spec.recurrence = FalconH1StatesFromHf(config);
   ReadFactors(config, spec);
