@@ -45,6 +45,7 @@ constexpr const Architecture* kArchitectures[] = {
     &architectures::kDistilBert,    &architectures::kMpNet,        &architectures::kNomicBert,
     &architectures::kNew,           &architectures::kGte,          &architectures::kJinaBert,
     &architectures::kFalconH1,      &architectures::kLlama4,       &architectures::kMimoV2,
+    &architectures::kJinaV3,
 };
 
 /// Returns the family whose member `name` equals `wanted`. Throws Error, which begins with `path`, when there is no

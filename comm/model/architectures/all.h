@@ -54,6 +54,7 @@ extern const Architecture kModernBert;                                // modern_
 extern const Architecture kDistilBert;                                // distilbert.cc
 extern const Architecture kMpNet;                                     // mpnet.cc
 extern const Architecture kNomicBert;                                 // nomic_bert.cc
+extern const Architecture kJinaV3;                                    // jina_v3.cc
 extern const Architecture kNew, kGte;                                 // gte.cc
 extern const Architecture kJinaBert;                                  // jina_bert.cc
 
