@@ -287,7 +287,6 @@ TEST(ArchitectureTest, LayersOfMimoV2_AreReadFromHfsKeysAndFromPublishedKeys) {
   EXPECT_THAT(refusal({{"swa_head_dim", 16}}), HasSubstr("swa_head_dim other than head_dim is not supported"));
   EXPECT_THAT(refusal({{"n_shared_experts", 1}}), HasSubstr("n_shared_experts is not supported"));
   EXPECT_THAT(refusal({{"hybrid_layer_pattern", {0, 1}}}), HasSubstr("hybrid_layer_pattern lists 2 layers of 3"));
-  EXPECT_THAT(ErrorThrownBy([] { OfGguf("mimo2", {}); }), HasSubstr("without attention.value_scale"));
 }
 
 TEST(ArchitectureTest, LayersOfLfm3_AreChosenByTheirNumber_UnlessTheFileListsThem) {
@@ -993,6 +992,31 @@ TEST(ArchitectureTest, GgufOfLlama4_LeavesChunksRotationAndNormsToItsReaders) {
                 read({{"interleave_moe_layer_step", int64_t{0}}});
               }),
               HasSubstr("interleave_moe_layer_step = 0"));
+}
+
+TEST(ArchitectureTest, GgufOfMimoV2_HasWindowsWithoutTheQuery_AndMustSayTheScaleOfValues) {
+  const std::map<std::string, GgufValue> keys = {{"attention.key_length", int64_t{24}},
+                                                 {"attention.value_length", int64_t{16}},
+                                                 {"attention.value_scale", 0.5},
+                                                 {"attention.head_count_kv", std::vector<int64_t>{1, 2, 1}},
+                                                 {"attention.sliding_window", int64_t{32}},
+                                                 {"attention.sliding_window_pattern", std::vector<int64_t>{0, 1, 0}},
+                                                 {"nextn_predict_layers", int64_t{1}},
+                                                 {"rope.dimension_count", int64_t{8}},
+                                                 {"rope.freq_base_swa", 500.0},
+                                                 {"expert_count", int64_t{4}},
+                                                 {"expert_used_count", int64_t{2}},
+                                                 {"expert_feed_forward_length", int64_t{32}},
+                                                 {"expert_gating_func", int64_t{2}}};
+  const ModelSpec spec = OfGguf("mimo2", keys);
+  EXPECT_EQ(WindowsOf(spec), (std::vector<int64_t>{0, 33})) << "the last layer predicts further tokens";
+  EXPECT_EQ(spec.layers[1].value_dim, 16);
+  EXPECT_EQ(spec.layers[1].num_kv_heads, 2);
+  EXPECT_EQ(spec.ropes[1].theta, 500);
+  EXPECT_EQ(spec.scales.attention_out, 0.5);
+  std::map<std::string, GgufValue> older = keys;
+  older.erase("attention.value_scale");
+  EXPECT_THAT(ErrorThrownBy([&] { OfGguf("mimo2", older); }), HasSubstr("files without attention.value_scale"));
 }
 
 TEST(ArchitectureTest, QueriesOfMistral3_GrowWithPosition_InGgufAsInHf) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/cpu/thread_pool.h"
 #include "kernels/head_norm.h"
 #include "kernels/paged_attention.h"
 #include "kernels/rope.h"

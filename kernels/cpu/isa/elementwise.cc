@@ -222,21 +222,15 @@ void AddRowsRows(const AddRowsParams& p, int64_t row_begin, int64_t row_end) {
 void ScaleColumnsRows(const ScaleColumnsParams& p, int64_t row_begin, int64_t row_end) {
   for (int64_t row = row_begin; row < row_end; ++row) {
     float* x = p.rows + row * p.row_stride;
-    for (int64_t i = 0; i < p.columns; i += kLanes) {
-      const int64_t count = p.columns - i;
-      StoreUpTo(x + i, LoadUpTo(x + i, count) * LoadUpTo(p.factors + i, count), count);
-    }
+    for (int64_t i = 0; i < p.columns; ++i) x[i] *= p.factors[i];
   }
 }
 
 void ScaleRowsRows(const ScaleRowsParams& p, int64_t row_begin, int64_t row_end) {
   for (int64_t row = row_begin; row < row_end; ++row) {
-    const Vec factor = Splat(p.factors[p.of_row[row]]);
+    const float factor = p.factors[p.of_row[row]];
     float* x = p.rows + row * p.columns;
-    for (int64_t i = 0; i < p.columns; i += kLanes) {
-      const int64_t count = p.columns - i;
-      StoreUpTo(x + i, LoadUpTo(x + i, count) * factor, count);
-    }
+    for (int64_t i = 0; i < p.columns; ++i) x[i] *= factor;
   }
 }
 
