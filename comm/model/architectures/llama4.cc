@@ -14,8 +14,8 @@ namespace quire::architectures {
 
 namespace {
 
-constexpr int64_t kUsualChunk = 8192, kFullEvery = 4;
-constexpr double kLlama4Theta = 500000, kUsualFloor = 8192, kUsualGrowth = 0.1;
+constexpr int64_t kLlama4Chunk = 8192, kLlama4FullEvery = 4;
+constexpr double kLlama4Theta = 500000, kLlama4Floor = 8192, kLlama4Growth = 0.1;
 
 /// Adds a rope that does not rotate, with which queries grow, for the layers that do not rotate.
 void LetQueriesGrow(double growth, double floor, ModelSpec& spec) {
@@ -41,7 +41,7 @@ void SetWeighedMixture(Mixture mixture, ModelSpec& spec) {
 void ReadChunks(const HfConfig& config, ModelSpec& spec) {
   constexpr const char* kKey = "attention_chunk_size";
   const bool is_null = config.json().contains(kKey) && !config.Has(kKey);
-  const int64_t chunk = is_null ? 0 : config.Count(kKey, kUsualChunk);
+  const int64_t chunk = is_null ? 0 : config.Count(kKey, kLlama4Chunk);
   const std::vector<std::string> kinds = KindsOfLayers(config, spec);
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     LayerSpec& layer = spec.layers[i];
@@ -77,12 +77,12 @@ ModelSpec Llama4FromHf(const HfConfig& config) {
   spec.norm_epsilon = config.Real("rms_norm_eps", 1e-5);
   spec.interleaved_rope_rows = true;
   const int64_t columns = config.Count("intermediate_size");
-  spec.SetAll(&LayerSpec::intermediate_size, config.Count("intermediate_size_mlp", 2 * kUsualChunk));
+  spec.SetAll(&LayerSpec::intermediate_size, config.Count("intermediate_size_mlp", 2 * kLlama4Chunk));
   const std::vector<bool> rotates = RotatingLayersFromHf(config, spec.layers.size());
   for (size_t i = 0; i < spec.layers.size(); ++i) spec.layers[i].rope = rotates[i] ? 0 : -1;
   ReadChunks(config, spec);
   if (TunesTemperature(config))
-    LetQueriesGrow(config.Real("attn_scale", kUsualGrowth), config.Real("floor_scale", kUsualFloor), spec);
+    LetQueriesGrow(config.Real("attn_scale", kLlama4Growth), config.Real("floor_scale", kLlama4Floor), spec);
   if (config.Flag("use_qk_norm", true)) SetNorms(spec);
   ReadMixtureLayers(config, spec);
   if (spec.num_mixture_layers() > 0) {
@@ -101,10 +101,10 @@ ModelSpec Llama4FromGguf(const GgufConfig& config) {
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     LayerSpec& layer = spec.layers[i];
     layer.window = 0;
-    layer.rope = chunked && static_cast<int64_t>(i + 1) % kFullEvery == 0 ? -1 : 0;
-    layer.chunk = chunked && layer.rope == 0 ? kUsualChunk : 0;
+    layer.rope = chunked && static_cast<int64_t>(i + 1) % kLlama4FullEvery == 0 ? -1 : 0;
+    layer.chunk = chunked && layer.rope == 0 ? kLlama4Chunk : 0;
   }
-  if (chunked) LetQueriesGrow(kUsualGrowth, kUsualFloor, spec);
+  if (chunked) LetQueriesGrow(kLlama4Growth, kLlama4Floor, spec);
   const int64_t experts = config.Count("expert_count", 0);
   constexpr int64_t kExpertsWithoutNorms = 128;  // llama.cpp knows Maverick, which has no norms, by its experts
   if (experts != kExpertsWithoutNorms) SetNorms(spec);
@@ -116,11 +116,11 @@ ModelSpec Llama4FromGguf(const GgufConfig& config) {
   return spec;
 }
 
-constexpr const char *kExpertsIn = "model.layers.{}.feed_forward.experts.gate_up_proj",
-                     *kExpertsOut = "model.layers.{}.feed_forward.experts.down_proj";
+constexpr const char *kLlama4ExpertsIn = "model.layers.{}.feed_forward.experts.gate_up_proj",
+                     *kLlama4ExpertsOut = "model.layers.{}.feed_forward.experts.down_proj";
 
 /// The names in files that have each expert's matrices apart, as quantised ones do.
-constexpr MixtureNames kApartNames = {
+constexpr MixtureNames kLlama4Names = {
     .router = "model.layers.{}.feed_forward.router.weight",
     .gate = "model.layers.{}.feed_forward.experts.{}.gate_proj.weight",
     .up = "model.layers.{}.feed_forward.experts.{}.up_proj.weight",
@@ -137,10 +137,10 @@ std::vector<WeightSpec> Llama4Weights(const ModelSpec& spec) {
   Rename(weights, Role::kUp, kFeedForwardUp);
   Rename(weights, Role::kDown, kFeedForwardDown);
   const bool stacked = spec.mixture.file_rows == GateUpRows::kInOrder;
-  MixtureNames names = kApartNames;
+  MixtureNames names = kLlama4Names;
   if (stacked) {
-    names.gate = names.up = kExpertsIn;
-    names.down = kExpertsOut;
+    names.gate = names.up = kLlama4ExpertsIn;
+    names.down = kLlama4ExpertsOut;
   }
   AddMixtureWeights(spec, names, weights);
   for (WeightSpec& weight : weights) {

@@ -14,8 +14,8 @@ namespace quire::architectures {
 
 namespace {
 
-constexpr int64_t kFullEvery = 6;
-constexpr double kTheta = 5000000, kLocalTheta = 10000, kPart = 0.334, kValueScale = 0.707;
+constexpr int64_t kMimoFullEvery = 6;
+constexpr double kMimoTheta = 5000000, kMimoLocalTheta = 10000, kMimoPart = 0.334, kMimoValueScale = 0.707;
 
 /// Reads a list of a number for each layer; empty when the key is missing.
 std::vector<double> NumbersOfLayers(const HfConfig& config, const char* key, const ModelSpec& spec) {
@@ -44,7 +44,7 @@ void ReadLayers(const HfConfig& config, ModelSpec& spec) {
   const std::vector<double> pattern = NumbersOfLayers(config, "hybrid_layer_pattern", spec);
   ReadKinds(config, spec, window, [&](int64_t layer) {
     if (!pattern.empty()) return pattern[static_cast<size_t>(layer)] != 0;
-    return layer != 0 && (layer + 1) % kFullEvery != 0;
+    return layer != 0 && (layer + 1) % kMimoFullEvery != 0;
   });
   const int64_t kv_heads = config.Count("num_key_value_heads", 4);
   const int64_t local_heads = config.Count("swa_num_key_value_heads", 2 * kv_heads);
@@ -60,14 +60,14 @@ void ReadLayers(const HfConfig& config, ModelSpec& spec) {
 }
 
 /// Reads the ropes of both kinds of layers, which rotate equally many dimensions.
-void ReadRopes(const HfConfig& config, ModelSpec& spec) {
+void ReadMimoRopes(const HfConfig& config, ModelSpec& spec) {
   const int64_t head_dim = spec.layers[0].head_dim;
-  if (const auto ropes = RopesOfKindsFromHf(config, head_dim, kTheta, kLocalTheta, kPart)) {
+  if (const auto ropes = RopesOfKindsFromHf(config, head_dim, kMimoTheta, kMimoLocalTheta, kMimoPart)) {
     spec.ropes = {ropes->full, ropes->sliding};
     return;
   }
   spec.ropes.push_back(spec.ropes[0]);
-  spec.ropes[1].theta = config.Real("swa_rope_theta", kLocalTheta);
+  spec.ropes[1].theta = config.Real("swa_rope_theta", kMimoLocalTheta);
 }
 
 Mixture MimoMixtureFromHf(const HfConfig& config) {
@@ -78,7 +78,7 @@ Mixture MimoMixtureFromHf(const HfConfig& config) {
 }
 
 ModelSpec MimoV2FromHf(const HfConfig& config) {
-  ModelSpec spec = LlamaFromHf(config, {.theta = kTheta, .partial = kPart, .by_kind = true});
+  ModelSpec spec = LlamaFromHf(config, {.theta = kMimoTheta, .partial = kMimoPart, .by_kind = true});
   spec.norm_epsilon = config.Real("rms_norm_eps", config.Real("layernorm_epsilon", 1e-5));
   spec.SetAll(&LayerSpec::head_dim, config.Count("head_dim", 192));
   spec.SetAll(&LayerSpec::value_dim, config.Count("v_head_dim", 128));
@@ -86,8 +86,8 @@ ModelSpec MimoV2FromHf(const HfConfig& config) {
   config.Has("attention_chunk_size");  // published files have it, and no code reads it
   RequireEqualHeads(config);
   ReadLayers(config, spec);
-  ReadRopes(config, spec);
-  spec.scales.attention_out = config.RealOrNull("attention_value_scale", kValueScale);
+  ReadMimoRopes(config, spec);
+  spec.scales.attention_out = config.RealOrNull("attention_value_scale", kMimoValueScale);
   if (spec.scales.attention_out == 0) spec.scales.attention_out = 1;  // null
   const std::vector<double> sparse = NumbersOfLayers(config, "moe_layer_freq", spec);
   SetMixtureWhereListed(config, 1, spec, MimoMixtureFromHf(config));
@@ -106,9 +106,9 @@ ModelSpec MimoV2FromGguf(const GgufConfig& config) {
   spec.SetAll(&LayerSpec::value_dim, config.Count("attention.value_length"));
   spec.scales.attention_out = config.Real("attention.value_scale");
   spec.ropes.push_back(spec.ropes[0]);
-  spec.ropes[1].theta = config.Real("rope.freq_base_swa", kLocalTheta);
+  spec.ropes[1].theta = config.Real("rope.freq_base_swa", kMimoLocalTheta);
   DropFurtherLayers(config, spec);
-  KeepWindows(config, spec, kFullEvery);
+  KeepWindows(config, spec, kMimoFullEvery);
   const Mixture mixture = CorrectedMixtureFromGguf(config);
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     LayerSpec& layer = spec.layers[i];
@@ -138,7 +138,7 @@ std::vector<WeightSpec> MimoV2Weights(const ModelSpec& spec) {
   return weights;
 }
 
-constexpr const char* kUnusedLayers[] = {"model.mtp."};
+constexpr const char* kUnusedOfMimo[] = {"model.mtp."};
 
 }  // namespace
 
@@ -148,6 +148,6 @@ constexpr Architecture kMimoV2 = {.hf = "mimo_v2_flash",
                                   .from_gguf = MimoV2FromGguf,
                                   .weights = MimoV2Weights,
                                   .prediction = PredictionForm::kUnused,
-                                  .hf_unused = kUnusedLayers};
+                                  .hf_unused = kUnusedOfMimo};
 
 }  // namespace quire::architectures
