@@ -94,8 +94,15 @@ ModelSpec FalconH1FromGguf(const GgufConfig& config) {
   return spec;
 }
 
+/// Returns the weights. llama.cpp's files name the MLP's norm without the usual end.
+std::vector<WeightSpec> FalconH1Weights(const ModelSpec& spec) {
+  std::vector<WeightSpec> weights = BambaWeights(spec);
+  WeightOf(weights, Role::kMlpNorm).gguf = "blk.{}.ffn_norm";
+  return weights;
+}
+
 }  // namespace
 
-constexpr Architecture kFalconH1 = {"falcon_h1", "falcon-h1", FalconH1FromHf, FalconH1FromGguf, BambaWeights};
+constexpr Architecture kFalconH1 = {"falcon_h1", "falcon-h1", FalconH1FromHf, FalconH1FromGguf, FalconH1Weights};
 
 }  // namespace quire::architectures
