@@ -230,6 +230,7 @@ def make(name):
             tensors = {name: part for tensor, weight in tensors.items() for name, part in by_heads(config, tensor, weight).items()}
         for tensor, weight in tensors.items():
             tensor = tensor.replace("e_score_correction_bias", "e_score_correction.bias").replace(".expert_bias", ".expert_bias.bias")
+            tensor += ".weight" * tensor.endswith("attention_sink_bias")
             target = names.get_name(tensor, try_suffixes=(".weight", ".bias"))
             if family in PERMUTED and ".attn_q" in target:
                 weight = permute(weight, heads)

@@ -33,7 +33,9 @@ ModelSpec JinaV3FromGguf(const GgufConfig& config) {
 std::vector<WeightSpec> JinaV3Weights(const ModelSpec& spec) {
   using enum Role;
   using enum Axis;
-  std::vector<WeightSpec> weights = NomicBertWeights(spec);
+  ModelSpec without_biases = spec;
+  without_biases.qkv_bias = false;
+  std::vector<WeightSpec> weights = NomicBertWeights(without_biases);
   std::erase_if(weights, [](const WeightSpec& weight) {
     return weight.role == kGate || weight.role == kQuery || weight.role == kKey || weight.role == kValue;
   });
