@@ -977,12 +977,15 @@ TEST(ArchitectureTest, GgufOfLlama4_LeavesChunksRotationAndNormsToItsReaders) {
                  {"interleave_moe_layer_step", int64_t{2}}});
     return OfGguf("llama4", more);
   };
-  const ModelSpec gguf = read({});
+  ModelSpec gguf = read({});
   const ModelSpec hf = ReadLlama4({{"num_local_experts", 16},
                                    {"intermediate_size", 40},
                                    {"intermediate_size_mlp", 96},
                                    {"interleave_moe_layer_step", 2},
                                    {"rope_theta", 10000.0}});
+  EXPECT_EQ(gguf.ropes[0].theta, hf.ropes[0].theta);
+  gguf.ropes[0] = hf.ropes[0];
+  gguf.norm_epsilon = hf.norm_epsilon;  // GGUF files hold it in 32 bits
   EXPECT_EQ(TextOf(gguf), TextOf(hf));
   EXPECT_EQ(read({{"expert_count", int64_t{128}}}).qk_norm, QkNorm::kNone) << "as Maverick";
   const ModelSpec whole = read({{"attention.sliding_window", int64_t{0}}});

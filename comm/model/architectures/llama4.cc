@@ -85,6 +85,7 @@ ModelSpec Llama4FromHf(const HfConfig& config) {
     LetQueriesGrow(config.Real("attn_scale", kLlama4Growth), config.Real("floor_scale", kLlama4Floor), spec);
   if (config.Flag("use_qk_norm", true)) SetNorms(spec);
   ReadMixtureLayers(config, spec);
+  config.Has("num_local_experts");  // ignored when no layer is a mixture
   if (spec.num_mixture_layers() > 0) {
     Mixture mixture = MixtureFromHf(config, "intermediate_size");
     mixture.intermediate_size = columns;

@@ -107,8 +107,8 @@ ModelSpec MimoV2FromGguf(const GgufConfig& config) {
   spec.scales.attention_out = config.Real("attention.value_scale");
   spec.ropes.push_back(spec.ropes[0]);
   spec.ropes[1].theta = config.Real("rope.freq_base_swa", kMimoLocalTheta);
-  DropFurtherLayers(config, spec);
   KeepWindows(config, spec, kMimoFullEvery);
+  DropFurtherLayers(config, spec);
   const Mixture mixture = CorrectedMixtureFromGguf(config);
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     LayerSpec& layer = spec.layers[i];
