@@ -13,7 +13,7 @@ namespace quire::kernels {
 struct GateSquaresParams {
   NumberType dtype;   // CPU: kF32; CUDA: any IsFloat type
   void* rows;         // [num_tokens, columns], contiguous
-  const void* gates;  // [num_tokens, columns], rows gate_stride numbers apart
+  const void* gates;  // [num_tokens, columns], rows gate_stride numbers apart; CPU: null leaves the rows as they are
   int64_t num_tokens;
   int64_t columns;
   int64_t gate_stride;

@@ -82,6 +82,8 @@ ONE_DEVICE = {
     "ExpertMatmul": "weights are packed here and plain on CUDA",
     "AddLowRank": "the CUDA engine has no adapters",
     "PagedAttention": "CUDA attends to chunks and to decodes apart, after a plan of the host",
+    "ScaleColumns": "the CUDA engine refuses models with factors of products",
+    "ScaleRows": "the CUDA engine refuses mixtures that weigh inputs",
     "MeasureCeilings": "a measurement, not an op",
 }
 

@@ -41,10 +41,11 @@ constexpr const Architecture* kArchitectures[] = {
     &architectures::kSeedOss,       &architectures::kArcee,        &architectures::kExaone4,
     &architectures::kAfmoe,         &architectures::kHunyuanDense, &architectures::kHunyuanMoe,
     &architectures::kHunyuan3,      &architectures::kExaoneMoe,    &architectures::kSolarOpen,
-    &architectures::kCwm,           &architectures::kLfm3,
-    &architectures::kElectra,       &architectures::kDistilBert, &architectures::kMpNet,
-    &architectures::kNomicBert,     &architectures::kNew,        &architectures::kGte,
-    &architectures::kJinaBert,
+    &architectures::kCwm,           &architectures::kLfm3,         &architectures::kElectra,
+    &architectures::kDistilBert,    &architectures::kMpNet,        &architectures::kNomicBert,
+    &architectures::kNew,           &architectures::kGte,          &architectures::kJinaBert,
+    &architectures::kFalconH1,      &architectures::kLlama4,       &architectures::kMimoV2,
+    &architectures::kJinaV3,
 };
 
 /// Returns the family whose member `name` equals `wanted`. Throws Error, which begins with `path`, when there is no

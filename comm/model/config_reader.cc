@@ -63,6 +63,7 @@ constexpr Meaningful kHfKeys[] = {
     {"parallel_attn", "false"},
     {"partial_rotary_factor", "1"},
     {"prefix_lm", "false"},
+    {"projectors_bias", "false"},
     {"qk_layernorm", "false"},
     {"qk_ln", "false"},
     {"quantization_config", "null"},

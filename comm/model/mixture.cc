@@ -29,6 +29,7 @@ void CheckMixture(const Mixture& m, const std::string& path) {
   QUIRE_CHECK(m.shared_intermediate_size > 0 || !m.shared_gate, "{}: a gate of no shared expert", path);
   QUIRE_CHECK(!m.normed_apart || (m.shared_intermediate_size > 0 && !m.shared_gate),
               "{}: norms of no shared expert, or of one with a gate", path);
+  QUIRE_CHECK(!m.weighs_inputs || (!m.normed_apart && !m.expert_biases), "{}: weighed inputs of such experts", path);
   if (!(m.tolerance >= 0 && m.tolerance <= 1e6))
     Fail("{}: a router's tolerance of {} is out of range", path, m.tolerance);
   const bool of_logits = m.score == RouterScore::kSoftmaxOfChosen || m.score == RouterScore::kSparseMixer;
@@ -39,12 +40,12 @@ void CheckMixture(const Mixture& m, const std::string& path) {
 // The structured binding names every member, so a new member does not compile until it is added here.
 std::string TextOf(const Mixture& mixture) {
   const auto& [experts, per_token, size, shared_size, shared_gate, score, tolerance, renormalize, scale, expert_scales,
-               router_bias, correction_bias, expert_biases, file_rows, groups, groups_per_token, normed_apart] =
-      mixture;
-  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", experts, per_token, size, shared_size,
+               router_bias, correction_bias, expert_biases, file_rows, groups, groups_per_token, normed_apart,
+               weighs_inputs] = mixture;
+  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", experts, per_token, size, shared_size,
                      shared_gate, static_cast<int>(score), tolerance, renormalize, scale, expert_scales, router_bias,
                      correction_bias, expert_biases, static_cast<int>(file_rows), groups, groups_per_token,
-                     normed_apart);
+                     normed_apart, weighs_inputs);
 }
 
 }  // namespace quire

@@ -49,6 +49,8 @@ struct Mixture {
   /// router's input is also divided by the square root of the hidden size. The outputs of the chosen experts and of the
   /// shared expert are each normed before they are added.
   bool normed_apart = false;
+  /// True when an expert's weight multiplies the expert's input instead of its output.
+  bool weighs_inputs = false;
 
   int64_t group_size() const { return experts / groups; }
 };

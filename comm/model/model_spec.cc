@@ -1,7 +1,6 @@
 #include "comm/model/model_spec.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "comm/base/error.h"
@@ -43,13 +42,30 @@ void CheckSharing(const ModelSpec& s, size_t i) {
               "layer {} has other heads than layer {}, whose keys it reads", i, from);
 }
 
+/// Throws Error when values have a size that decoders do not support. Aborts when a model with such values also has a
+/// feature that decoders do not support together with them.
+void CheckValues(const ModelSpec& s, const LayerSpec& layer, const std::string& path) {
+  if (layer.value_dim == 0) return;
+  CheckRange(path, "v_head_dim", layer.value_dim);
+  if (layer.value_dim > layer.head_dim)
+    Fail("{}: values of {} numbers, more than keys have ({}), are not supported", path, layer.value_dim,
+         layer.head_dim);
+  QUIRE_CHECK(!s.attention_gate && !s.value_norm && !layer.values_are_keys && s.latent.rank == 0 && !s.bidirectional &&
+                  layer.kv_from_layer == -1,
+              "{}: values of another size in such layers", path);
+}
+
 void CheckLayers(const ModelSpec& s, const std::string& path) {
   for (size_t i = 0; i < s.layers.size(); ++i) {
     const LayerSpec& layer = s.layers[i];
     CheckRange(path, "num_key_value_heads", layer.num_kv_heads);
     CheckRange(path, "head_dim", layer.head_dim);
+    CheckValues(s, layer, path);
     CheckRange(path, "intermediate_size", layer.intermediate_size);
     if (layer.window != 0) CheckRange(path, "sliding_window", layer.window);
+    if (layer.chunk != 0) CheckRange(path, "attention_chunk_size", layer.chunk);
+    QUIRE_CHECK(layer.chunk == 0 || (layer.window == 0 && !s.bidirectional), "{}: chunks of such attention", path);
+    QUIRE_CHECK(layer.chunk == 0 || layer.chunk == s.chunk(), "{}: chunks of several sizes", path);
     if (s.num_heads % layer.num_kv_heads != 0) {
       Fail("{}: {} query heads do not divide over {} key/value heads", path, s.num_heads, layer.num_kv_heads);
     }
@@ -146,12 +162,19 @@ void CheckScales(const ModelSpec& s, const std::string& path) {
   QUIRE_CHECK(!s.norms_sums || !s.parallel_block, "{}: norms of sums in parallel blocks", path);
   QUIRE_CHECK(s.residual_scale == 1 || (!s.out_bias && !s.mlp_bias), "{}: a scale of products and not biases", path);
   QUIRE_CHECK(!s.norms_after || s.residual_scale == 1, "{}: a scale of what was normed", path);
+  CheckProductScales(s.scales, path);
+  const bool plain = s.norms_before && !s.norms_after && !s.parallel_block && !s.out_bias && !s.mlp_bias;
+  const bool plain_mlps = s.gated_mlp && s.num_mixture_layers() == 0;
+  QUIRE_CHECK(s.scales == ProductScales() || plain, "{}: factors of such products", path);
+  QUIRE_CHECK((s.scales.mlp_gate == 1 && s.scales.mlp_out == 1) || plain_mlps, "{}: factors of such MLPs", path);
   QUIRE_CHECK(!s.layer_scales || (s.norms_after && !s.parallel_block), "{}: layers that scale what is pending", path);
   QUIRE_CHECK(!s.value_norm || s.qk_norm == QkNorm::kHeads, "{}: a norm of values alone", path);
   QUIRE_CHECK(!s.gate_by_head || s.attention_gate, "{}: gates of heads that are not there", path);
-  const auto is_grown = [](const Rope& rope) { return rope.query_growth != 0; };
-  QUIRE_CHECK(!s.qk_norm_rotated || (s.qk_norm == QkNorm::kHeads && std::ranges::none_of(s.ropes, is_grown)),
-              "{}: such norms after rotation", path);
+  QUIRE_CHECK((!s.qk_norm_rotated && !s.qk_norm_plain) || s.qk_norm == QkNorm::kHeads, "{}: such norms", path);
+  const auto norms_grown = [&](const LayerSpec& layer) {
+    return layer.qk_norm && layer.rope >= 0 && s.ropes[static_cast<size_t>(layer.rope)].query_growth != 0;
+  };
+  QUIRE_CHECK(!s.qk_norm_rotated || std::ranges::none_of(s.layers, norms_grown), "{}: such norms after rotation", path);
   if (s.layer_input_size != 0) {
     CheckRange(path, "hidden_size_per_layer_input", s.layer_input_size);
     CheckRange(path, "hidden_size_per_layer_input times num_hidden_layers", s.layer_input_size * s.num_layers());
@@ -200,7 +223,7 @@ void ReadReach(ModelSpec& spec) {
   double reach = HUGE_VAL;
   bool made_for = true;
   for (size_t i = 0; i < spec.ropes.size(); ++i) {
-    if (RotatedDims(spec, static_cast<int64_t>(i)) == 0) continue;
+    if (RotatedDims(spec, static_cast<int64_t>(i)) == 0 || spec.ropes[i].turning_pairs == 0) continue;
     reach = std::min(reach, ReachOf(spec.ropes[i], spec.max_position));
     const Rope& rope = spec.ropes[i];
     const bool is_counted = rope.scaling == RopeScaling::kLlama3 && declared > rope.original_max_position;
@@ -214,12 +237,12 @@ void ReadReach(ModelSpec& spec) {
 // The structured binding names every member, so a new member does not compile until it is added here.
 std::string TextOf(const ModelSpec& spec) {
   const auto& [architecture, hidden, heads, vocab, max_position, longest, epsilon, ropes, tied, has_head, bidirectional,
-               token_types, pooled_head, text_only, predicts, qkv_bias, qk_norm, qk_norm_rotated, value_norm, norm,
-               before, after, norms_sums, add_one, norm_bias, layer_scales, embedding_norm, out_bias, mlp_bias,
-               head_bias, gated, activation, gate_limit, sinks, attention_gate, gate_by_head, parallel, shared_norm,
-               position, position_offset, alibi, relative, fused_by_head, transposed, embedding_scale, attention_scale,
-               residual_scale, logit_scale, layer_input, score_cap, logit_cap, interleaved, quants, latent, mixture,
-               recurrence, layers, eos] = spec;
+               token_types, pooled_head, text_only, predicts, qkv_bias, qk_norm, qk_norm_rotated, qk_norm_plain,
+               value_norm, norm, before, after, norms_sums, add_one, norm_bias, layer_scales, embedding_norm, out_bias,
+               mlp_bias, head_bias, gated, activation, gate_limit, sinks, attention_gate, gate_by_head, parallel,
+               shared_norm, position, position_offset, alibi, relative, fused_by_head, transposed, embedding_scale,
+               attention_scale, residual_scale, logit_scale, scales, layer_input, score_cap, logit_cap, interleaved,
+               quants, latent, mixture, recurrence, layers, eos] = spec;
   std::string text = fmt::format("{} {} {} {} {} {} {} {} {} {} [{}]", architecture, hidden, heads, vocab, max_position,
                                  epsilon, tied, qkv_bias, static_cast<int>(qk_norm), interleaved, fmt::join(eos, ","));
   text += fmt::format(" {} {} {} {} {} {} {} {} {} {}", before, after, add_one, static_cast<int>(activation),
@@ -237,42 +260,16 @@ std::string TextOf(const ModelSpec& spec) {
   text += fmt::format(" {} {} {} {} {} [{}] {} {}", bidirectional, token_types, norms_sums, qk_norm_rotated,
                       gate_by_head, TextOf(pooled_head), relative.buckets, relative.reach);
   if (predicts) text += " predicts";
+  if (qk_norm_plain) text += " plain";
+  if (scales != ProductScales()) text += fmt::format(" ({})", TextOf(scales));
   for (const LayerSpec& layer : layers) {
-    const auto& [mixer, kv_heads, head_dim, kv_from, values_are_keys, window, rope, has_mlp, mlp, has_mixture,
-                 mixer_norm] = layer;
-    text += fmt::format(" {},{},{},{},{},{},{},{},{},{},{}", static_cast<int>(mixer), kv_heads, head_dim, kv_from,
-                        values_are_keys, window, rope, has_mlp, mlp, has_mixture, mixer_norm);
+    const auto& [mixer, kv_heads, head_dim, value_dim, kv_from, values_are_keys, window, chunk, layer_sinks,
+                 layer_qk_norm, rope, has_mlp, mlp, has_mixture, mixer_norm] = layer;
+    text += fmt::format(" {},{},{},{},{},{},{},{},{},{},{},{},{},{},{}", static_cast<int>(mixer), kv_heads, head_dim,
+                        value_dim, kv_from, values_are_keys, window, chunk, layer_sinks, layer_qk_norm, rope, has_mlp,
+                        mlp, has_mixture, mixer_norm);
   }
   return text;
-}
-
-std::vector<int64_t> BucketsOfDistances(const RelativeBias& bias) {
-  // The first half of the buckets on each side have one distance each. Each further bucket covers a range of distances
-  // that is longer by a factor than the range before. The logarithms are floats, as in HF, because rounding decides at
-  // the buckets' borders.
-  const int64_t side = bias.buckets / 2, exact = side / 2;
-  const auto bucket = [&](int64_t distance) {
-    if (distance < exact) return distance;
-    const float part = std::log(static_cast<float>(distance) / static_cast<float>(exact)) /
-                       static_cast<float>(std::log(static_cast<double>(bias.reach) / static_cast<double>(exact)));
-    return std::min(exact + static_cast<int64_t>(part * static_cast<float>(side - exact)), side - 1);
-  };
-  std::vector<int64_t> buckets;
-  for (int64_t distance = -bias.reach; distance <= bias.reach; ++distance)
-    buckets.push_back((distance > 0 ? side : 0) + bucket(std::abs(distance)));
-  return buckets;
-}
-
-std::vector<float> AlibiSlopes(const ModelSpec& spec) {
-  std::vector<float> slopes;
-  if (spec.position != Position::kAlibi) return slopes;
-  const auto whole = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(spec.num_heads)));
-  for (int64_t h = 0; h < spec.num_heads; ++h) {
-    const auto of_power_of_two = static_cast<double>(h + 1) / static_cast<double>(whole);
-    const auto between = static_cast<double>(2 * (h - whole) + 1) / static_cast<double>(2 * whole);
-    slopes.push_back(static_cast<float>(std::exp2(-spec.alibi_max_bias * (h < whole ? of_power_of_two : between))));
-  }
-  return slopes;
 }
 
 int64_t LargestHead(const ModelSpec& spec) {
@@ -284,11 +281,6 @@ int64_t RotatedDims(const ModelSpec& spec, int64_t rope) {
     if (layer.rope == rope && spec.rotated_dims(layer) > 0) return spec.rotated_dims(layer);
   }
   return 0;
-}
-
-float AttentionScale(const ModelSpec& spec, const LayerSpec& layer) {
-  return spec.attention_scale != 0 ? static_cast<float>(spec.attention_scale)
-                                   : 1.0f / std::sqrt(static_cast<float>(layer.head_dim));
 }
 
 }  // namespace quire

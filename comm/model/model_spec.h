@@ -10,6 +10,7 @@
 #include "comm/model/latent_attention.h"
 #include "comm/model/mixture.h"
 #include "comm/model/pooled_head.h"
+#include "comm/model/product_scales.h"
 #include "comm/model/recurrence.h"
 #include "comm/model/rope.h"
 
@@ -53,27 +54,36 @@ enum class Mixer : uint8_t {
   // The mixers below carry a state of fixed size from token to token. ModelSpec::recurrence has the state's sizes.
   kShortConvolution,  // a causal convolution of each channel, between two gates
   // The next two mixers pass each head's queries, keys and values through a causal convolution first, and then use:
-  kGatedDelta,  // the gated delta rule (kernels/gated_delta.h) and a gated norm of each head
-  kStateSpace,  // Mamba-2's state space (kernels/state_space.h) and a norm over Recurrence::heads_per_key heads
+  kGatedDelta,              // the gated delta rule (kernels/gated_delta.h) and a gated norm of each head
+  kStateSpace,              // Mamba-2's state space (kernels/state_space.h) and Recurrence::norm
+  kAttentionAndStateSpace,  // both of the same normed residual; both outputs are added to the residual
 };
 
 /// The settings that may differ between layers.
 struct LayerSpec {
   Mixer mixer = Mixer::kAttention;
   int64_t num_kv_heads = 0;       // divides ModelSpec::num_heads
-  int64_t head_dim = 0;           // numbers of one head of queries, keys and values
+  int64_t head_dim = 0;           // numbers of one head of queries, keys and, unless value_dim says otherwise, values
+  int64_t value_dim = 0;          // numbers of one head of values, at most head_dim; 0: head_dim
   int64_t kv_from_layer = -1;     // the earlier layer with equal heads whose keys and values this layer reads; -1: none
   bool values_are_keys = false;   // values are the keys before norm and rotation, and have no weights
   int64_t window = 0;             // tokens that a query sees, itself included; 0: all tokens
+  int64_t chunk = 0;              // a query sees only tokens whose positions have its quotient by this number; 0: all
+  bool sinks = true;              // has sinks, if ModelSpec::attention_sinks says that layers do
+  bool qk_norm = true;            // norms its queries and keys, if ModelSpec::qk_norm says that layers do
   int64_t rope = 0;               // index into ModelSpec::ropes; -1: no rotation
   bool mlp = true;                // has an MLP or a mixture after its mixer
   int64_t intermediate_size = 0;  // columns of its MLP; unused with a mixture
   bool mixture = false;           // its MLP is ModelSpec::mixture
   bool mixer_norm = true;         // has a norm before its mixer, if the model's layers have one
 
-  constexpr bool has_attention() const { return mixer == Mixer::kAttention; }
-  constexpr bool has_state() const { return mixer != Mixer::kNone && !has_attention(); }
-  constexpr bool has_state_heads() const { return mixer == Mixer::kGatedDelta || mixer == Mixer::kStateSpace; }
+  constexpr bool has_attention() const { return mixer == Mixer::kAttention || mixer == Mixer::kAttentionAndStateSpace; }
+  constexpr bool has_state() const { return mixer != Mixer::kNone && mixer != Mixer::kAttention; }
+  constexpr bool has_state_space() const {
+    return mixer == Mixer::kStateSpace || mixer == Mixer::kAttentionAndStateSpace;
+  }
+  constexpr bool has_state_heads() const { return mixer == Mixer::kGatedDelta || has_state_space(); }
+  constexpr int64_t value_size() const { return value_dim > 0 ? value_dim : head_dim; }
   /// True for layers that have keys and values of their own in KV blocks.
   constexpr bool has_kv() const { return has_attention() && kv_from_layer < 0; }
   bool operator==(const LayerSpec&) const = default;
@@ -113,6 +123,7 @@ struct ModelSpec {
   bool qkv_bias = false;  // queries, keys and values have biases
   QkNorm qk_norm = QkNorm::kNone;
   bool qk_norm_rotated = false;  // the norms of heads follow the rotation; needs QkNorm::kHeads
+  bool qk_norm_plain = false;    // the norms of heads have no weights; needs QkNorm::kHeads
   bool value_norm = false;       // each head of the values is normed, without weights; needs QkNorm::kHeads
   NormKind norm = NormKind::kRms;
   bool norms_before = true;     // residual += f(norm(residual)), for attention and MLP
@@ -146,6 +157,7 @@ struct ModelSpec {
   double attention_scale = 0;   // multiplies attention scores; 0: 1 / sqrt(head_dim)
   double residual_scale = 1;    // multiplies the outputs of attention and MLP
   double logit_scale = 1;
+  ProductScales scales;
   /// How many numbers each layer gets for each token besides the residual, made from the token's id and embedding.
   /// These numbers gate the layer's last contribution to the residual (DecoderOps::AddLayerInput). 0: none.
   int64_t layer_input_size = 0;
@@ -163,6 +175,9 @@ struct ModelSpec {
 
   int64_t num_layers() const { return static_cast<int64_t>(layers.size()); }
   int64_t num_mixture_layers() const { return std::ranges::count(layers, true, &LayerSpec::mixture); }
+  /// Returns the size of the context's chunks, which is the same in all layers with LayerSpec::chunk; 0: no layer has
+  /// it.
+  int64_t chunk() const { return layers.empty() ? 0 : std::ranges::max(layers, {}, &LayerSpec::chunk).chunk; }
   int64_t num_state_layers() const { return std::ranges::count_if(layers, &LayerSpec::has_state); }
   /// Returns the index of the first attention layer. CheckSpec ensures that there is one.
   int64_t first_attention_layer() const {

@@ -25,10 +25,10 @@ void CheckRecurrence(const Recurrence& r, const std::string& path) {
 
 // The structured binding names every member, so a new member does not compile until it is added here.
 std::string TextOf(const Recurrence& recurrence) {
-  const auto& [taps, channels, key_heads, value_heads, key_dim, value_dim, taps_bias, gates, betas, tiled, negated] =
-      recurrence;
-  return fmt::format("{} {} {} {} {} {} {} {} {} {} {}", taps, channels, key_heads, value_heads, key_dim, value_dim,
-                     taps_bias, gates, betas, tiled, negated);
+  const auto& [taps, channels, key_heads, value_heads, key_dim, value_dim, taps_bias, norm, gates, betas, tiled,
+               negated] = recurrence;
+  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}", taps, channels, key_heads, value_heads, key_dim, value_dim,
+                     taps_bias, static_cast<int>(norm), gates, betas, tiled, negated);
 }
 
 }  // namespace quire

@@ -5,6 +5,13 @@
 
 namespace quire {
 
+/// The norm between a state space and its output product.
+enum class StateNorm : uint8_t {
+  kAfterGate,   // norm(x * silu(gate)), over the value heads of each key head together
+  kBeforeGate,  // norm(x) * silu(gate), with the same norm
+  kNone,        // x * silu(gate)
+};
+
 /// Sizes of layers that carry a state of fixed size from token to token, instead of keys and values; all such layers
 /// are alike. The number of fp32 numbers in a sequence's state in one layer does not depend on the sequence's length:
 ///   Mixer::kShortConvolution         (taps - 1) * channels
@@ -17,7 +24,8 @@ struct Recurrence {
   // State spaces call key heads groups, and key_dim the state size.
   int64_t key_heads = 0, value_heads = 0;
   int64_t key_dim = 0, value_dim = 0;
-  bool taps_bias = false;  // convolutions have biases
+  bool taps_bias = false;                  // convolutions have biases
+  StateNorm norm = StateNorm::kAfterGate;  // used by state spaces only
   // Layout of the file, for the gated delta rule. gates_by_key_head: the gates are rows of the tensor of queries, keys
   // and values, ordered by key head. betas_by_key_head: betas and decays are rows of one tensor, ordered by key head.
   // false: each is a separate tensor.

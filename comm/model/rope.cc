@@ -79,11 +79,11 @@ double ReachOf(const Rope& rope, int64_t declared) {
 }
 
 std::string TextOf(const Rope& rope) {
-  const auto& [theta, rotated, scaling, factor, attention, low, high, fast, slow, truncate, original, growth, turning,
-               divisors, longs] = rope;
-  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {};{}", theta, rotated, static_cast<int>(scaling), factor,
-                     attention, low, high, fast, slow, truncate, original, growth, turning, fmt::join(divisors, ","),
-                     fmt::join(longs, ","));
+  const auto& [theta, rotated, scaling, factor, attention, low, high, fast, slow, truncate, original, growth, offset,
+               turning, divisors, longs] = rope;
+  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {};{}", theta, rotated, static_cast<int>(scaling),
+                     factor, attention, low, high, fast, slow, truncate, original, growth, offset, turning,
+                     fmt::join(divisors, ","), fmt::join(longs, ","));
 }
 
 std::vector<float> RopeFrequencies(const Rope& rope, int64_t rotated_dims, int64_t max_position) {

@@ -31,8 +31,9 @@ struct Rope {
   double beta_slow = 1;
   bool truncate = true;
   double original_max_position = 8192;
-  /// Queries at position p are multiplied by 1 + query_growth * ln(1 + floor(p / original_max_position)).
-  double query_growth = 0;
+  /// Queries at position p are multiplied by
+  /// 1 + query_growth * ln(1 + floor((p + growth_offset) / original_max_position)).
+  double query_growth = 0, growth_offset = 0;
   int64_t turning_pairs = -1;        // number of dimension pairs that rotate, counted from the first; -1: all
   std::vector<float> divisors;       // divisor of each frequency (GGUF's rope_freqs); empty: none
   std::vector<float> long_divisors;  // for kLongRope: the divisors if max_position exceeds original_max_position

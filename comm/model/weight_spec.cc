@@ -73,6 +73,17 @@ int64_t ExtentOfEncoder(const ModelSpec& spec, Axis axis) {
   return axis == Axis::kOutputs ? spec.pooled_head.outputs : spec.pooled_head.colbert;
 }
 
+int64_t ExtentOfMixture(const Mixture& mixture, Axis axis) {
+  if (axis == Axis::kExperts) return mixture.experts;
+  return axis == Axis::kExpertMlp ? mixture.intermediate_size : mixture.shared_intermediate_size;
+}
+
+/// Returns how many numbers an axis of attention has for each of its heads.
+int64_t NumbersOfHead(const LayerSpec& layer, Axis axis) {
+  if (axis == Axis::kHeads) return 1;
+  return axis == Axis::kValues || axis == Axis::kAttended ? layer.value_size() : layer.head_dim;
+}
+
 }  // namespace
 
 const char* PatternOf(const WeightSpec& weight, Naming naming) {
@@ -121,11 +132,12 @@ int64_t Extent(const ModelSpec& spec, Axis axis, int64_t layer) {
     case Axis::kBuckets:
       return ExtentOfEncoder(spec, axis);
     case Axis::kHeads:
-      return spec.num_heads;
     case Axis::kQueries:
-      return spec.num_heads * l.head_dim;
+    case Axis::kAttended:
+      return spec.num_heads * NumbersOfHead(l, axis);
     case Axis::kKeyValues:
-      return l.num_kv_heads * l.head_dim;
+    case Axis::kValues:
+      return l.num_kv_heads * NumbersOfHead(l, axis);
     case Axis::kQueryRank:
     case Axis::kLatent:
     case Axis::kKeyPartDim:
@@ -138,11 +150,9 @@ int64_t Extent(const ModelSpec& spec, Axis axis, int64_t layer) {
     case Axis::kMlp:
       return l.intermediate_size;
     case Axis::kExperts:
-      return spec.mixture.experts;
     case Axis::kExpertMlp:
-      return spec.mixture.intermediate_size;
     case Axis::kSharedMlp:
-      return spec.mixture.shared_intermediate_size;
+      return ExtentOfMixture(spec.mixture, axis);
     case Axis::kChannels:
       return spec.recurrence.channels;
     case Axis::kStateHeads:

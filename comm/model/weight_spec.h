@@ -164,6 +164,8 @@ constexpr bool HasRole(const LayerSpec& layer, Role role) {
   if (IsOfShortConvolution(role) && layer.mixer != Mixer::kShortConvolution) return false;
   if (IsOfStateHeads(role) && !layer.has_state_heads()) return false;
   if (IsOfKeysAndValues(role) && !layer.has_kv()) return false;
+  if (role == Role::kSinks && !layer.sinks) return false;
+  if ((role == Role::kQueryNorm || role == Role::kKeyNorm) && !layer.qk_norm) return false;
   if (role == Role::kValue && layer.values_are_keys) return false;
   return layer.mixture ? !IsOfDenseMlp(role) : !IsOfMixture(role);
 }
@@ -186,6 +188,8 @@ enum class Axis : uint8_t {
   kHeads,         // query heads
   kQueries,       // query heads times the layer's head_dim
   kKeyValues,     // the layer's key and value heads times its head_dim
+  kValues,        // the layer's key and value heads times LayerSpec::value_size()
+  kAttended,      // query heads times the layer's LayerSpec::value_size()
   kQueryRank,     // LatentAttention::query_rank, whole on every rank
   kLatent,        // LatentAttention::rank, whole on every rank
   kKeyPartDim,    // LatentAttention::key_dim, whole on every rank

@@ -15,6 +15,7 @@ constexpr Wrapper kWrappers[] = {
     {.hf = "gemma3", .text = "gemma3_text", .tied = true, .flat = false},
     {.hf = "gemma4", .text = "gemma4_text", .tied = true, .flat = false},
     {.hf = "internvl", .text = "qwen2", .tied = true, .flat = false},
+    {.hf = "llama4", .text = "llama4_text", .tied = false, .flat = false},
     {.hf = "llava", .text = "llama", .tied = false, .flat = false},
     {.hf = "mistral3", .text = "mistral", .tied = true, .flat = false},
     {.hf = "qwen2_5_vl", .text = "qwen2_5_vl_text", .tied = false, .flat = true},

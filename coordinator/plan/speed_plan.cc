@@ -35,7 +35,9 @@ Seen SeenAt(const ModelSpec& spec, int64_t tokens) {
   for (const LayerSpec& layer : spec.layers) {
     if (!layer.has_attention()) continue;
     const auto size = static_cast<double>(layer.num_kv_heads * layer.head_dim);
-    const auto seen = static_cast<double>(layer.window > 0 ? std::min(layer.window, tokens) : tokens);
+    // A query sees half of its chunk on average.
+    const int64_t in_chunk = layer.chunk > 0 && tokens > layer.chunk ? layer.chunk / 2 : tokens;
+    const auto seen = static_cast<double>(layer.window > 0 ? std::min(layer.window, tokens) : in_chunk);
     if (layer.has_kv()) kept += size;
     read += size * seen;
     numbers += static_cast<double>(layer.head_dim) * seen;

@@ -11,10 +11,11 @@ StepWaits WaitsOf(const ModelSpec& spec, int tensor, int stages) {
   if (stages > 1) waits.hand_overs = stages;
   if (tensor == 1) return waits;
   for (const LayerSpec& layer : spec.layers) {
-    const int64_t mixers = layer.mixer == Mixer::kNone ? 0 : 1, mlps = layer.mlp || layer.mixture ? 1 : 0;
+    const int64_t mixers = (layer.has_attention() ? 1 : 0) + (layer.has_state() ? 1 : 0);
+    const int64_t mlps = layer.mlp || layer.mixture ? 1 : 0;
     waits.sums += spec.parallel_block ? 1 : mixers + mlps;
     if (layer.has_attention() && spec.qk_norm == QkNorm::kWhole) ++waits.sums;
-    if (layer.mixer == Mixer::kStateSpace) ++waits.sums;
+    if (layer.has_state_space() && spec.recurrence.norm != StateNorm::kNone) ++waits.sums;
   }
   ++waits.sums;
   return waits;

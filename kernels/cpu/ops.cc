@@ -65,6 +65,17 @@ void AddRows(const CpuStream& stream, const AddRowsParams& p) {
                          [&](int64_t begin, int64_t end, int) { ActiveTable().add_rows(p, begin, end); });
 }
 
+void ScaleColumns(const CpuStream& stream, const ScaleColumnsParams& p) {
+  QUIRE_KERNEL_CHECK(p.row_stride >= p.columns);
+  stream.pool().ForRange(p.num_tokens, 4,
+                         [&](int64_t begin, int64_t end, int) { ActiveTable().scale_columns(p, begin, end); });
+}
+
+void ScaleRows(const CpuStream& stream, const ScaleRowsParams& p) {
+  stream.pool().ForRange(p.num_rows, 4,
+                         [&](int64_t begin, int64_t end, int) { ActiveTable().scale_rows(p, begin, end); });
+}
+
 void HeadNorm(const CpuStream& stream, const HeadNormParams& p) {
   QUIRE_KERNEL_CHECK(p.row_stride >= p.num_heads * p.head_dim);
   stream.pool().ForRange(p.num_tokens, 4,

@@ -167,6 +167,128 @@ TEST(ArchitectureTest, LayersOfExaone4_Rotate_OnlyWhenTheyHaveAWindow_UnlessNoLa
   EXPECT_EQ(Read("exaone4", {{"sliding_window", nullptr}}).window(), 0);
 }
 
+ModelSpec ReadLlama4(const Json& changes) {
+  Json all = {{"num_hidden_layers", 4}, {"num_local_experts", 4}, {"num_experts_per_tok", 1}};
+  all.update(changes);
+  return Read("llama4_text", all);
+}
+
+TEST(ArchitectureTest, LayersOfLlama4_HaveChunksAndNormsWhereTheyRotate_AndGrowingQueriesElsewhere) {
+  const auto kinds_of = [](const Json& changes) {
+    const ModelSpec spec = ReadLlama4(changes);
+    std::string kinds;
+    for (const LayerSpec& layer : spec.layers) {
+      EXPECT_EQ(layer.qk_norm, spec.qk_norm == QkNorm::kNone || layer.rope == 0);
+      kinds += layer.rope < 0 ? 'n' : layer.rope == 1 ? 'g' : layer.chunk > 0 ? 'c' : 'r';
+      kinds += layer.mixture ? "m" : "";
+    }
+    return kinds;
+  };
+  EXPECT_EQ(kinds_of(Json::object()), "cmcmcmgm");
+  EXPECT_EQ(kinds_of({{"interleave_moe_layer_step", 2}, {"no_rope_layers", Json::array()}}), "ccmcgm");
+  EXPECT_EQ(kinds_of({{"moe_layers", {0}}, {"no_rope_layers", {1, 0, 0, 1}}}), "cmggc");
+  EXPECT_EQ(kinds_of({{"moe_layers", {3}}, {"no_rope_layer_interval", 2}}), "cgcgm");
+  EXPECT_EQ(kinds_of({{"moe_layers", Json::array()}, {"attention_chunk_size", nullptr}}), "rrrg");
+  EXPECT_EQ(kinds_of({{"moe_layers", {0}}, {"attn_temperature_tuning", false}}), "cmccn");
+  EXPECT_EQ(kinds_of({{"moe_layers", {0}}, {"attn_temperature_tuning", 0}}), "cmccn");
+  EXPECT_EQ(kinds_of({{"moe_layers", {0}}, {"attn_temperature_tuning", 4}}), "cmccg") << "as published files say";
+  EXPECT_EQ(kinds_of({{"moe_layers", {0}}, {"use_qk_norm", false}}), "cmccg");
+  const Json kinds = {"full_attention", "chunked_attention", "full_attention", "full_attention"};
+  EXPECT_EQ(kinds_of({{"moe_layers", {0}}, {"layer_types", kinds}}), "rmcrg");
+  const ModelSpec spec = ReadLlama4({{"intermediate_size_mlp", 70}, {"attention_chunk_size", 24}, {"floor_scale", 12}});
+  EXPECT_EQ(spec.chunk(), 24);
+  EXPECT_EQ(spec.window(), 0);
+  EXPECT_EQ(spec.layers[0].intermediate_size, 70);
+  EXPECT_EQ(spec.mixture.intermediate_size, 96);
+  EXPECT_EQ(spec.mixture.shared_intermediate_size, 96);
+  EXPECT_EQ(spec.ropes[1].original_max_position, 12);
+  const auto refusal = [](const Json& changes) { return ErrorThrownBy([&] { ReadLlama4(changes); }); };
+  EXPECT_THAT(refusal({{"layer_types", {"sliding_attention", "x", "x", "x"}}}),
+              HasSubstr("\"sliding_attention\" is not supported"));
+  EXPECT_THAT(refusal({{"layer_types", kinds}, {"attention_chunk_size", nullptr}}),
+              HasSubstr("attention_chunk_size is missing"));
+  EXPECT_THAT(refusal({{"interleave_moe_layer_step", 0}}), HasSubstr("interleave_moe_layer_step = 0"));
+  EXPECT_THAT(refusal({{"attention_chunk_size", -8}}), HasSubstr("attention_chunk_size = -8 is out of range"));
+  EXPECT_THAT(refusal({{"attention_bias", true}}), HasSubstr("attention_bias = true is not supported"));
+}
+
+TEST(ArchitectureTest, ExpertsOfLlama4_AreOneTransposedTensorOrApart_AsTheFileHasThem) {
+  ModelSpec spec = ReadLlama4({{"intermediate_size", 40}});
+  const auto shape_of = [&](const std::string& name) {
+    for (const ExpectedTensor& tensor : ExpectedTensors(spec, WeightsOf(spec), Naming::kHf)) {
+      if (tensor.name == name) return tensor.shape;
+    }
+    return std::vector<int64_t>();
+  };
+  using Shape = std::vector<int64_t>;
+  const std::string experts = "model.layers.0.feed_forward.experts.";
+  EXPECT_EQ(shape_of(experts + "3.gate_proj.weight"), (Shape{40, 64}));
+  EXPECT_EQ(shape_of(experts + "gate_up_proj"), Shape());
+  TensorMap tensors;
+  tensors[experts + "gate_up_proj"];
+  ReadLayout(tensors, spec);
+  EXPECT_EQ(shape_of(experts + "3.gate_proj.weight"), Shape());
+  EXPECT_EQ(shape_of(experts + "gate_up_proj"), (Shape{4, 64, 80}));
+  EXPECT_EQ(shape_of(experts + "down_proj"), (Shape{4, 40, 64}));
+}
+
+TEST(ArchitectureTest, LayersOfMimoV2_AreReadFromHfsKeysAndFromPublishedKeys) {
+  const auto read = [](const Json& changes) {
+    Json all = {{"n_routed_experts", 4},
+                {"num_experts_per_tok", 2},
+                {"moe_intermediate_size", 32},
+                {"head_dim", 24},
+                {"v_head_dim", 16}};
+    all.update(changes);
+    return Read("mimo_v2_flash", all);
+  };
+  const Json ropes = {{"full_attention", {{"rope_theta", 7e6}}}, {"sliding_attention", {{"rope_theta", 9e3}}}};
+  const ModelSpec hf = read({{"layer_types", {"full_attention", "sliding_attention", "full_attention"}},
+                             {"mlp_layer_types", {"sparse", "dense", "sparse"}},
+                             {"sliding_window", 33},
+                             {"rms_norm_eps", 1e-6},
+                             {"rope_parameters", ropes}});
+  const ModelSpec published = read({{"hybrid_layer_pattern", {0, 1, 0}},
+                                    {"moe_layer_freq", {1, 0, 1}},
+                                    {"sliding_window", 32},
+                                    {"sliding_window_size", 32},
+                                    {"attention_chunk_size", 32},
+                                    {"layernorm_epsilon", 1e-6},
+                                    {"swa_num_key_value_heads", 4},
+                                    {"swa_num_attention_heads", 4},
+                                    {"swa_head_dim", 24},
+                                    {"swa_v_head_dim", 16},
+                                    {"rope_theta", 7e6},
+                                    {"swa_rope_theta", 9e3},
+                                    {"partial_rotary_factor", 0.334},
+                                    {"routed_scaling_factor", nullptr},
+                                    {"n_shared_experts", nullptr}});
+  EXPECT_EQ(TextOf(published), TextOf(hf));
+  EXPECT_EQ(WindowsOf(hf), (std::vector<int64_t>{0, 33, 0}));
+  EXPECT_EQ(hf.layers[1].num_kv_heads, 4);
+  EXPECT_EQ(hf.layers[2].num_kv_heads, 2);
+  EXPECT_EQ(hf.ropes[0].rotated_dims, 8);
+  EXPECT_EQ(hf.ropes[1].theta, 9e3);
+  EXPECT_TRUE(hf.layers[1].sinks && !hf.layers[0].sinks);
+  EXPECT_EQ(hf.scales.attention_out, 0.707);
+  EXPECT_EQ(read({{"attention_value_scale", nullptr}}).scales.attention_out, 1);
+  for (const ExpectedTensor& tensor : ExpectedTensors(hf, WeightsOf(hf), Naming::kHf)) {
+    if (tensor.name == "model.layers.1.self_attn.v_proj.weight") {
+      EXPECT_EQ(tensor.shape, (std::vector<int64_t>{64, 64}));
+    }
+    if (tensor.name == "model.layers.1.self_attn.o_proj.weight") {
+      EXPECT_EQ(tensor.shape, (std::vector<int64_t>{64, 64}));
+    }
+    EXPECT_NE(tensor.name, "model.layers.0.self_attn.attention_sink_bias");
+  }
+  EXPECT_TRUE(MayBePresent(hf, "model.mtp.layers.0.eh_proj.weight", Naming::kHf));
+  const auto refusal = [&](const Json& changes) { return ErrorThrownBy([&] { read(changes); }); };
+  EXPECT_THAT(refusal({{"v_head_dim", 30}}), HasSubstr("values of 30 numbers, more than keys have (24)"));
+  EXPECT_THAT(refusal({{"swa_head_dim", 16}}), HasSubstr("swa_head_dim other than head_dim is not supported"));
+  EXPECT_THAT(refusal({{"n_shared_experts", 1}}), HasSubstr("n_shared_experts is not supported"));
+  EXPECT_THAT(refusal({{"hybrid_layer_pattern", {0, 1}}}), HasSubstr("hybrid_layer_pattern lists 2 layers of 3"));
+}
+
 TEST(ArchitectureTest, KindOfEachLfm3Layer_FollowsTheLayersNumber_UnlessTheFileListsKinds) {
   const auto kinds_of = [](const Json& changes) {
     std::string kinds;
@@ -519,6 +641,22 @@ TEST(ArchitectureTest, DescriptionOfAModelSpec_ChangesWithEveryField) {
       [](ModelSpec& s) { s.mixture.groups = 2; },
       [](ModelSpec& s) { s.mixture.groups_per_token = 2; },
       [](ModelSpec& s) { s.layers[1].window = 8; },
+      [](ModelSpec& s) { s.layers[1].chunk = 8; },
+      [](ModelSpec& s) { s.layers[1].value_dim = 8; },
+      [](ModelSpec& s) { s.layers[1].sinks = false; },
+      [](ModelSpec& s) { s.layers[1].qk_norm = false; },
+      [](ModelSpec& s) { s.qk_norm_plain = true; },
+      [](ModelSpec& s) { s.ropes[0].growth_offset = 1; },
+      [](ModelSpec& s) { s.mixture.weighs_inputs = true; },
+      [](ModelSpec& s) { s.scales.attention_out = 2; },
+      [](ModelSpec& s) { s.scales.state_out = 2; },
+      [](ModelSpec& s) { s.scales.mlp_out = 2; },
+      [](ModelSpec& s) { s.scales.mlp_gate = 2; },
+      [](ModelSpec& s) { s.scales.state_query = 2; },
+      [](ModelSpec& s) { s.scales.state_key = 2; },
+      [](ModelSpec& s) { s.scales.state_value = 2; },
+      [](ModelSpec& s) { s.scales.state_gate = 2; },
+      [](ModelSpec& s) { s.scales.state_decay = 2; },
       [](ModelSpec& s) { s.layers[1].rope = -1; },
       [](ModelSpec& s) { s.eos_token_ids = {7}; },
   };
@@ -829,6 +967,60 @@ ModelSpec OfGguf(const std::string& architecture, const std::map<std::string, Gg
   for (const auto& [key, value] : more) gguf.metadata[architecture + "." + key] = value;
   gguf.tensors["output.weight"] = {};
   return SpecFromGguf(gguf);
+}
+
+TEST(ArchitectureTest, GgufOfLlama4_LeavesChunksRotationAndNormsToItsReaders) {
+  const auto read = [](std::map<std::string, GgufValue> more) {
+    more.insert({{"block_count", int64_t{4}},
+                 {"expert_count", int64_t{16}},
+                 {"expert_used_count", int64_t{1}},
+                 {"expert_feed_forward_length", int64_t{40}},
+                 {"interleave_moe_layer_step", int64_t{2}}});
+    return OfGguf("llama4", more);
+  };
+  ModelSpec gguf = read({});
+  const ModelSpec hf = ReadLlama4({{"num_local_experts", 16},
+                                   {"intermediate_size", 40},
+                                   {"intermediate_size_mlp", 96},
+                                   {"interleave_moe_layer_step", 2},
+                                   {"rope_theta", 10000.0}});
+  EXPECT_EQ(gguf.ropes[0].theta, hf.ropes[0].theta);
+  gguf.ropes[0] = hf.ropes[0];
+  gguf.norm_epsilon = hf.norm_epsilon;  // GGUF files hold it in 32 bits
+  EXPECT_EQ(TextOf(gguf), TextOf(hf));
+  EXPECT_EQ(read({{"expert_count", int64_t{128}}}).qk_norm, QkNorm::kNone) << "as Maverick";
+  const ModelSpec whole = read({{"attention.sliding_window", int64_t{0}}});
+  EXPECT_EQ(whole.chunk(), 0);
+  for (const LayerSpec& layer : whole.layers) EXPECT_EQ(layer.rope, 0);
+  EXPECT_THAT(ErrorThrownBy([&] {
+                read({{"interleave_moe_layer_step", int64_t{0}}});
+              }),
+              HasSubstr("interleave_moe_layer_step = 0"));
+}
+
+TEST(ArchitectureTest, GgufOfMimoV2_HasWindowsWithoutTheQuery_AndMustSayTheScaleOfValues) {
+  const std::map<std::string, GgufValue> keys = {{"attention.key_length", int64_t{24}},
+                                                 {"attention.value_length", int64_t{16}},
+                                                 {"attention.value_scale", 0.5},
+                                                 {"attention.head_count_kv", std::vector<int64_t>{1, 2, 1}},
+                                                 {"attention.sliding_window", int64_t{32}},
+                                                 {"attention.sliding_window_pattern", std::vector<int64_t>{0, 1, 0}},
+                                                 {"nextn_predict_layers", int64_t{1}},
+                                                 {"rope.dimension_count", int64_t{8}},
+                                                 {"rope.freq_base_swa", 500.0},
+                                                 {"expert_count", int64_t{4}},
+                                                 {"expert_used_count", int64_t{2}},
+                                                 {"expert_feed_forward_length", int64_t{32}},
+                                                 {"expert_gating_func", int64_t{2}}};
+  const ModelSpec spec = OfGguf("mimo2", keys);
+  EXPECT_EQ(WindowsOf(spec), (std::vector<int64_t>{0, 33})) << "the last layer predicts further tokens";
+  EXPECT_EQ(spec.layers[1].value_dim, 16);
+  EXPECT_EQ(spec.layers[1].num_kv_heads, 2);
+  EXPECT_EQ(spec.ropes[1].theta, 500);
+  EXPECT_EQ(spec.scales.attention_out, 0.5);
+  std::map<std::string, GgufValue> older = keys;
+  older.erase("attention.value_scale");
+  EXPECT_THAT(ErrorThrownBy([&] { OfGguf("mimo2", older); }), HasSubstr("files without attention.value_scale"));
 }
 
 TEST(ArchitectureTest, QueriesOfMistral3_GrowWithPosition_InGgufAsInHf) {

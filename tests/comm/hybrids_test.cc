@@ -28,8 +28,9 @@ ModelSpec ReadHybrid(const std::string& family, const Json& changes = Json::obje
                  {"max_position_embeddings", 512},
                  {"head_dim", 16}};
   if (family.starts_with("qwen3")) config.update({{"linear_num_key_heads", 2}, {"linear_num_value_heads", 6}});
-  if (family == "bamba" || family == "granitemoehybrid")
+  if (family == "bamba" || family == "granitemoehybrid" || family == "falcon_h1")
     config.update({{"mamba_n_heads", 6}, {"mamba_d_head", 8}, {"mamba_d_state", 4}, {"num_local_experts", 0}});
+  if (family == "falcon_h1") config["mamba_d_ssm"] = 48;
   config.update(changes);
   return SpecFromHf(config.dump(), "", "config.json");
 }
@@ -88,6 +89,68 @@ TEST(HybridsTest, LayersWithStateSpaces_AreReadFromEveryFormOfConfiguration) {
                 ReadHybrid("bamba", {{"attn_layer_indices", {4}}});
               }),
               HasSubstr("names layer 4 of 4"));
+}
+
+TEST(HybridsTest, LayersOfFalconH1_HaveAttentionAndAStateSpace_WithTheNormThatTheFileSays) {
+  const ModelSpec spec = ReadHybrid("falcon_h1");
+  for (const LayerSpec& layer : spec.layers)
+    EXPECT_TRUE(layer.has_kv() && layer.has_state_heads() && layer.has_state_space() && layer.mlp);
+  EXPECT_EQ(spec.num_state_layers(), 4);
+  const auto norm_of = [](const Json& changes) { return ReadHybrid("falcon_h1", changes).recurrence.norm; };
+  EXPECT_EQ(spec.recurrence.norm, StateNorm::kNone);
+  EXPECT_EQ(norm_of({{"mamba_rms_norm", true}}), StateNorm::kBeforeGate);
+  EXPECT_EQ(norm_of({{"mamba_rms_norm", true}, {"mamba_norm_before_gate", false}}), StateNorm::kAfterGate);
+  const auto has_norm = [](const ModelSpec& of) {
+    return std::ranges::count(WeightsOf(of), Role::kStateNorm, &WeightSpec::role) > 0;
+  };
+  EXPECT_FALSE(has_norm(spec));
+  EXPECT_TRUE(has_norm(ReadHybrid("falcon_h1", {{"mamba_rms_norm", true}})));
+  EXPECT_EQ(ReadHybrid("falcon_h1", {{"mamba_d_head", "auto"}}).recurrence.value_dim, 8);
+  EXPECT_EQ(ReadHybrid("falcon_h1", {{"mamba_d_ssm", nullptr}, {"mamba_d_head", "auto"}, {"mamba_n_heads", 4}})
+                .recurrence.value_dim,
+            32)
+      << "mamba_expand times hidden_size";
+}
+
+TEST(HybridsTest, FactorsOfFalconH1_MultiplyScoresProductsEmbeddingsAndLogits) {
+  const ModelSpec spec = ReadHybrid("falcon_h1", {{"attention_in_multiplier", 2.0},
+                                                  {"attention_out_multiplier", 0.5},
+                                                  {"key_multiplier", 0.25},
+                                                  {"ssm_in_multiplier", 3.0},
+                                                  {"ssm_out_multiplier", 0.7},
+                                                  {"mlp_multipliers", {0.6, 0.9}},
+                                                  {"ssm_multipliers", {1.0, 2.0, 3.0, 4.0, 5.0}},
+                                                  {"embedding_multiplier", 5.0},
+                                                  {"lm_head_multiplier", 0.1}});
+  EXPECT_EQ(spec.attention_scale, 2.0 * 2.0 * 0.25 / 4) << "the root of heads of 16 numbers";
+  EXPECT_EQ(spec.embedding_scale, 5);
+  EXPECT_EQ(spec.logit_scale, 0.1);
+  const ProductScales wanted = {.attention_out = 1,
+                                .state_out = 0.7,
+                                .mlp_out = 0.9,
+                                .mlp_gate = 0.6,
+                                .state_query = 12,
+                                .state_key = 9,
+                                .state_value = 6,
+                                .state_gate = 3,
+                                .state_decay = 15};
+  EXPECT_EQ(TextOf(spec.scales), TextOf(wanted));
+  EXPECT_EQ(TextOf(ReadHybrid("falcon_h1").scales), TextOf(ProductScales()));
+}
+
+TEST(HybridsTest, SettingsOfFalconH1_AreRefused_WhenTheyAreNotComputedOrContradictEachOther) {
+  const auto refusal = [](const Json& changes) { return ErrorThrownBy([&] { ReadHybrid("falcon_h1", changes); }); };
+  EXPECT_THAT(refusal({{"projectors_bias", true}}), HasSubstr("projectors_bias = true is not supported"));
+  EXPECT_THAT(refusal({{"attention_bias", true}}), HasSubstr("attention_bias = true is not supported"));
+  EXPECT_THAT(refusal({{"mlp_bias", true}}), HasSubstr("mlp_bias = true is not supported"));
+  EXPECT_THAT(refusal({{"mamba_d_ssm", 40}}), HasSubstr("6 heads of 8 numbers are not the 40 numbers"));
+  EXPECT_THAT(refusal({{"mlp_multipliers", {1.0}}}), HasSubstr("mlp_multipliers lists 1 factors instead of 2"));
+  EXPECT_THAT(refusal({{"ssm_multipliers", {1.0, 1.0}}}), HasSubstr("ssm_multipliers lists 2 factors instead of 5"));
+  EXPECT_EQ(refusal({{"layer_types", {"hybrid", "hybrid", "hybrid", "hybrid"}}}), "");
+  EXPECT_THAT(refusal({{"layer_types", {"hybrid", "attention", "hybrid", "hybrid"}}}),
+              HasSubstr("layer_types: \"attention\" is not supported"));
+  EXPECT_THAT(refusal({{"key_multiplier", 0.0}}), HasSubstr("keys or queries are multiplied by 0"));
+  EXPECT_THAT(refusal({{"ssm_out_multiplier", 0.0}}), HasSubstr("the factor of a product, 0, is out of range"));
 }
 
 TEST(HybridsTest, LayersOfNemotronH_HaveEitherAMixerOrAnMlp) {
@@ -184,6 +247,10 @@ TEST(HybridGgufTest, MultiTokenPredictionLayers_AreLeftOut) {
   EXPECT_THAT(RefusalOf("qwen35", {{"nextn_predict_layers", int64_t{4}}}), HasSubstr("nextn_predict_layers = 4 of 4"));
   EXPECT_THAT(RefusalOf("qwen35", {{"full_attention_interval", int64_t{0}}}),
               HasSubstr("interval = 0 is out of range"));
+}
+
+TEST(HybridGgufTest, HeadOfFalconH1_IsNotTheEmbedding_WhichHasAnotherFactor) {
+  EXPECT_THAT(RefusalOf("falcon-h1", {}), HasSubstr("the file lacks the head's factor; serve the safetensors"));
 }
 
 TEST(HybridGgufTest, PartialRope_IsRefused_InGgufOfGraniteHybrids) {
@@ -289,6 +356,9 @@ TEST(HybridsTest, DescriptionOfAModelSpec_ChangesWithEveryFieldOfTheRecurrence) 
   ModelSpec with_biases = plain;
   with_biases.recurrence.taps_bias = true;
   EXPECT_TRUE(texts.insert(TextOf(with_biases)).second);
+  ModelSpec without_norm = plain;
+  without_norm.recurrence.norm = StateNorm::kNone;
+  EXPECT_TRUE(texts.insert(TextOf(without_norm)).second);
   EXPECT_TRUE(texts.insert(TextOf(without_gate)).second);
   EXPECT_TRUE(texts.insert(TextOf(other_mixer)).second);
 }

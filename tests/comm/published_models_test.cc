@@ -140,6 +140,7 @@ TEST(PublishedModelsTest, TextModelOfAWrapper_IsRead_AndNotesNameTheOmittedParts
       {"gemma4", "gemma4", "model.language_model."},       {"qwen35", "qwen3_5", "model.language_model."},
       {"qwen35moe", "qwen3_5_moe", "language_model."},     {"qwen25", "internvl", "language_model.model."},
       {"qwen3", "internvl", "model.language_model."},      {"cohere2", "aya_vision", "language_model.model."},
+      {"llama4", "llama4", "language_model.model."},
   };
   for (const auto& [name, wrapper, text] : forms) {
     RewrittenModel model(name);

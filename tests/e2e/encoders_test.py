@@ -72,7 +72,7 @@ class EmbeddingsTest(EncoderCase):
     def test_embeddings_equal_transformers_on_two_workers(self):
         for name, mode, way in (("bert", "mean_tokens", "mean"), ("xlmr", "cls_token", "cls"), ("modernbert", "mean_tokens", "mean"),
                                 ("mpnet", "mean_tokens", "mean"), ("nomicbert", "mean_tokens", "mean"), ("gte", "cls_token", "cls"),
-                                ("jinabert", "mean_tokens", "mean"), ("distilbert", "cls_token", "cls")):
+                                ("jinabert", "mean_tokens", "mean"), ("jinav3", "mean_tokens", "mean"), ("distilbert", "cls_token", "cls")):
             with self.subTest(name):
                 self.check_golden(self.serve(sentence_transformer(self.folder(), name, mode), "-tp", "2"), name, way)
 

@@ -19,7 +19,8 @@ from multi_node_test import serve, write_topology
 from server import MODELS, QUIRE, TINY, Server, found_as_promised, wait_gone
 from stream_client import stream_in_background, text_of
 
-HYBRIDS = ("lfm2", "lfm2moe", "qwen3next", "qwen35", "qwen35moe", "granitehybrid", "granitehybridmoe", "bamba", "nemotronh", "nemotronhmoe")
+HYBRIDS = ("lfm2", "lfm2moe", "qwen3next", "qwen35", "qwen35moe", "granitehybrid", "granitehybridmoe", "bamba", "nemotronh", "nemotronhmoe",
+           "falconh1")
 SHAPES = ((1, 3), (1, 2), (2, 2), (2, 3), (3, 2))
 FLAGS = ("--threads-per-worker", "1", "--num-kv-blocks", "600")
 

@@ -81,6 +81,8 @@ FORMATS = {
                              target_parameters=["experts.up_proj", "experts.down_proj", "mixer.gate.weight"]),
     "granitehybridmoe_all": dict(base="granitehybridmoe", r=2, lora_alpha=4, target_modules=["in_proj", "input_linear", "output_linear"],
                                  target_parameters=EXPERTS + ["router.weight"]),
+    "falconh1_all": dict(base="falconh1", r=2, lora_alpha=4, target_modules=ATTENTION + [  # PEFT adapts no out_proj of Mamba-2
+        "in_proj", "gate_proj", "up_proj", "down_proj"]),
     "bamba_all": dict(base="bamba", r=2, lora_alpha=4, target_modules="all-linear"),
     "gemma4_all": dict(base="gemma4", r=2, lora_alpha=4, target_modules=["q_proj", "gate_proj", "per_layer_input_gate", "per_layer_projection",
                                                                          "per_layer_model_projection", "embed_tokens"]),

@@ -95,7 +95,8 @@ def candidates(key, value, config):
         states = {"linear_attention", "conv"} & set(value or [])  # with recurrent layers, all layers become attention layers
         if states:
             return [["full_attention"] * len(value)]
-        flip = {"full_attention": "sliding_attention", "sliding_attention": "full_attention"}
+        partial = "chunked_attention" if "chunked_attention" in (value or []) else "sliding_attention"
+        flip = {"full_attention": partial, partial: "full_attention"}
         return [[flip[kind] for kind in value]] if value else [["sliding_attention"] * text_of(config)["num_hidden_layers"]]
     if isinstance(value, int):
         return [value + 1, value * 2, max(1, value // 2), 3]

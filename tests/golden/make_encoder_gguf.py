@@ -15,11 +15,12 @@ from safetensors.numpy import load_file
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models")
 MARK = "\u2581"  # begins a word in GGUF's vocabularies of WordPiece
 MEAN, CLS = 1, 2  # llama.cpp's pooling types
-TWINS = {"bert": ("bert", MEAN), "xlmr": ("bert", CLS), "nomicbert": ("nomic-bert", MEAN), "jinabert": ("jina-bert-v2", MEAN)}
+TWINS = {"bert": ("bert", MEAN), "xlmr": ("bert", CLS), "nomicbert": ("nomic-bert", MEAN), "jinabert": ("jina-bert-v2", MEAN),
+         "jinav3": ("jina-bert-v3", MEAN)}
 OF_LAYER = {"attention.self.query": "attn_q", "attention.self.key": "attn_k", "attention.self.value": "attn_v", "attention.output.dense": "attn_output",
             "attention.output.LayerNorm": "attn_output_norm", "intermediate.dense": "ffn_up", "output.dense": "ffn_down", "output.LayerNorm": "layer_output_norm",
             "attn.Wqkv": "attn_qkv", "attn.out_proj": "attn_output", "norm1": "attn_output_norm", "norm2": "layer_output_norm", "mlp.fc11": "ffn_up",
-            "mlp.fc12": "ffn_gate", "mlp.fc2": "ffn_down", "mlp.wo": "ffn_down", "mlp.layernorm": "layer_output_norm"}
+            "mlp.fc12": "ffn_gate", "mixer.Wqkv": "attn_qkv", "mixer.out_proj": "attn_output", "mlp.fc1": "ffn_up", "mlp.fc2": "ffn_down", "mlp.wo": "ffn_down", "mlp.layernorm": "layer_output_norm"}
 OF_MODEL = {"embeddings.word_embeddings": "token_embd", "embeddings.position_embeddings": "position_embd", "embeddings.token_type_embeddings": "token_types",
             "embeddings.LayerNorm": "token_embd_norm", "emb_ln": "token_embd_norm"}
 
@@ -87,6 +88,8 @@ def convert(name):
     writer.add_token_type_count(config["type_vocab_size"])
     if family == "nomic-bert":
         writer.add_rope_freq_base(config["rotary_emb_base"])
+    if family == "jina-bert-v3":
+        writer.add_rope_freq_base(config["rope_parameters"]["rope_theta"])
     (add_word_piece if tokenizer["model"]["type"] == "WordPiece" else add_unigram)(writer, tokenizer)
     for tensor, numbers in load_file(f"{directory}/model.safetensors").items():
         if tensor.endswith("gated_layers.weight"):

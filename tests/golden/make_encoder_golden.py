@@ -175,6 +175,7 @@ MODELS = {
     "nomicbert": (word_piece, "Model", sizes("NomicBert", 48, 3, 3, 80, 512)),
     "gte": (word_piece, "Model", sizes("Gte", 48, 3, 3, 80, 512, type_vocab_size=0, pad_token_id=0, rope_parameters=dict(rope_type="default", rope_theta=500.0))),
     "jinabert": (word_piece, "Model", dict(kind="JinaBert", hidden=40, heads=5, layers=3, columns=72)),
+    "jinav3": (unigram, "Model", sizes("JinaEmbeddingsV3", 48, 3, 3, 80, 512, pad_token_id=1, rope_parameters=dict(rope_type="default", rope_theta=300.0))),
     "m3": (unigram, "Model", sizes("XLMRoberta", 48, 4, 2, 80, 202, type_vocab_size=1, layer_norm_eps=1e-5, pad_token_id=1)),
 }
 M3_COLUMNS = 24

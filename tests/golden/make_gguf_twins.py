@@ -24,7 +24,7 @@ FAMILIES = {"llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "phi3": "phi3"
             "qwen3_moe": "qwen3moe", "olmoe": "olmoe", "granitemoe": "granitemoe", "glm4_moe": "glm4moe",
             "seed_oss": "seed_oss", "arcee": "arcee", "exaone4": "exaone4", "hunyuan_v1_dense": "hunyuan-dense", "hunyuan_v1_moe": "hunyuan-moe", "afmoe": "afmoe",
             "dots1": "dots1", "minimax_m2": "minimax-m2", "ernie4_5": "ernie4_5", "ernie4_5_moe": "ernie4_5-moe",
-            "deepseek_v2": "deepseek2", "deepseek_v3": "deepseek2", "glm4_moe_lite": "deepseek2"}
+            "deepseek_v2": "deepseek2", "deepseek_v3": "deepseek2", "glm4_moe_lite": "deepseek2", "llama4_text": "llama4", "mimo_v2_flash": "mimo2"}
 ARCHITECTURES = {name: arch for arch, name in gguf.MODEL_ARCH_NAMES.items()}
 PERMUTED = ("llama", "granite", "granitemoe", "smollm3", "arcee")
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models")
@@ -72,7 +72,7 @@ def add_scaling(writer, rope, config, dim):
 def add_own(writer, family, config):
     """Adds the metadata of one family besides sizes and rotation."""
     if config.get("sliding_window") and family != "qwen2":
-        writer.add_sliding_window(config["sliding_window"])
+        writer.add_sliding_window(config["sliding_window"] - (family == "mimo2"))  # mimo2's window leaves out the query
     if family in ("granite", "granitemoe"):
         writer.add_embedding_scale(config["embedding_multiplier"])
         writer.add_attention_scale(config["attention_multiplier"])
@@ -83,7 +83,10 @@ def add_own(writer, family, config):
     if family == "gemma2":
         writer.add_attn_logit_softcapping(config["attn_logit_softcapping"])
         writer.add_final_logit_softcapping(config["final_logit_softcapping"])
-    if family in ("exaone4", "afmoe") and config.get("sliding_window"):
+    if family == "mimo2":
+        writer.add_float32("mimo2.attention.value_scale", config["attention_value_scale"])
+        writer.add_rope_freq_base_swa(config["rope_parameters"]["sliding_attention"]["rope_theta"])
+    if family in ("exaone4", "afmoe", "mimo2") and config.get("sliding_window"):
         writer.add_sliding_window_pattern([kind == "sliding_attention" for kind in config["layer_types"]])
     if family == "gemma3":
         writer.add_array("gemma3.attention.sliding_window_pattern", [kind == "sliding_attention" for kind in config["layer_types"]])
@@ -115,6 +118,15 @@ def add_mixture(writer, config):
         writer.add_expert_weights_scale(config["route_scale"])
         writer.add_expert_weights_norm(True)
         writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    if config["model_type"] == "mimo_v2_flash":
+        writer.add_expert_group_count(config["n_group"])
+        writer.add_expert_group_used_count(config["topk_group"])
+        writer.add_expert_weights_scale(config["routed_scaling_factor"])
+        writer.add_expert_weights_norm(config["norm_topk_prob"])
+        writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    if config["model_type"] == "llama4_text":
+        writer.add_interleave_moe_layer_step(config["interleave_moe_layer_step"])
+        writer.add_expert_feed_forward_length(config["intermediate_size"])
     if config["model_type"] == "ernie4_5_moe":
         writer.add_leading_dense_block_count(config["moe_layer_start_index"])
         writer.add_expert_shared_count(config["moe_num_shared_experts"])
@@ -165,6 +177,12 @@ def stack_experts(weights):
         if ".input_linear." in name:  # gate matrices first, then up matrices
             prefix = name.split("block_sparse_moe")[0] + "mlp.experts."
             others[f"{prefix}gate_proj.weight"], others[f"{prefix}up_proj.weight"] = np.split(weight, 2, axis=1)
+        elif name.endswith("feed_forward.experts.gate_up_proj"):  # Llama 4's matrices are [columns, rows]
+            prefix = name.removesuffix("gate_up_proj")
+            for part, half in zip(("gate", "up"), np.split(weight, 2, axis=2)):
+                others[f"{prefix}{part}_proj.weight"] = np.ascontiguousarray(half.swapaxes(1, 2))
+        elif name.endswith("feed_forward.experts.down_proj"):
+            others[f"{name}.weight"] = np.ascontiguousarray(weight.swapaxes(1, 2))
         elif found:
             experts.setdefault(name.replace(found[0], ".experts."), {})[int(found[1])] = weight
         else:
@@ -187,16 +205,17 @@ def make(name):
     writer.add_block_count(blocks)
     if predicts:
         writer.add_nextn_predict_layers(1)
-    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_feed_forward_length(config.get("intermediate_size_mlp", config["intermediate_size"]))
     writer.add_head_count(heads)
     by_head = config["model_type"] != "deepseek_v2"  # the layout of newer files
     latents = "kv_lora_rank" in config
-    writer.add_head_count_kv(1 if latents and by_head else kv_heads)
+    slides = [kind == "sliding_attention" for kind in config["layer_types"]] if family == "mimo2" else []
+    writer.add_head_count_kv(1 if latents and by_head else [kv_heads * (1 + slide) for slide in slides] or kv_heads)
     if latents:
         add_latents(writer, config, by_head)
     else:
         writer.add_key_length(dim)
-        writer.add_value_length(dim)
+        writer.add_value_length(config.get("v_head_dim", dim))
         writer.add_rope_dimension_count(int(dim * rope.get("partial_rotary_factor", 1)))
     writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
     writer.add_rope_freq_base(rope["rope_theta"] * rope.get("alpha", 1) ** (dim / (dim - 2)))
@@ -211,6 +230,7 @@ def make(name):
             tensors = {name: part for tensor, weight in tensors.items() for name, part in by_heads(config, tensor, weight).items()}
         for tensor, weight in tensors.items():
             tensor = tensor.replace("e_score_correction_bias", "e_score_correction.bias").replace(".expert_bias", ".expert_bias.bias")
+            tensor += ".weight" * tensor.endswith("attention_sink_bias")
             target = names.get_name(tensor, try_suffixes=(".weight", ".bias"))
             if family in PERMUTED and ".attn_q" in target:
                 weight = permute(weight, heads)
@@ -233,5 +253,5 @@ if __name__ == "__main__":
     for twin in sys.argv[1:] or ("linear", "mqa", "qwen25", "qwen3", "phi3", "granite", "smollm3", "yarn", "olmo3", "gemma", "gemma2", "gemma3",
                                  "glm4", "ernie", "mixtral", "qwen3moe", "qwen2moe_all", "olmoe", "granitemoe", "glm4moe", "dots1", "minimaxm2",
                                  "erniemoe", "deepseekv2", "deepseekv3", "glm4moelite", "seedoss", "arcee", "exaone4", "exaone4full",
-                                 "hunyuan", "afmoe", "hunyuanmoe", "glm4moe.mtp"):
+                                 "hunyuan", "afmoe", "hunyuanmoe", "llama4wide", "mimov2", "glm4moe.mtp"):
         make(twin)

@@ -17,10 +17,13 @@ from make_gguf_twins import ARCHITECTURES, MODELS, first_of, permute, stack_expe
 
 # model_type -> general.architecture
 FAMILIES = {"lfm2": "lfm2", "lfm2_moe": "lfm2moe", "qwen3_next": "qwen3next", "qwen3_5_text": "qwen35",
-            "qwen3_5_moe_text": "qwen35moe", "granitemoehybrid": "granitehybrid", "nemotron_h": "nemotron_h"}
+            "qwen3_5_moe_text": "qwen35moe", "granitemoehybrid": "granitehybrid", "nemotron_h": "nemotron_h",
+            "falcon_h1": "falcon-h1"}
 
 
 def kinds_of(config):
+    if config["model_type"] == "falcon_h1":
+        return ["full_attention"] * config["num_hidden_layers"]
     return config.get("layer_types") or config.get("layers_block_type")
 
 
@@ -97,7 +100,7 @@ def add_states(writer, config, kinds):
     writer.add_ssm_group_count(first_of(config, "mamba_n_groups", "n_groups"))
     writer.add_ssm_time_step_rank(heads)
     writer.add_ssm_inner_size(heads * dim)
-    if family == "nemotron_h":
+    if family in ("nemotron_h", "falcon_h1"):
         return
     writer.add_rope_scaling_finetuned(config["position_embedding_type"] == "rope")
     writer.add_embedding_scale(config["embedding_multiplier"])
@@ -178,7 +181,7 @@ def shaped(target, weight, config):
     family = config["model_type"]
     if target.endswith("ssm_a"):
         weight = -np.exp(weight.astype(np.float32))
-    if family in ("granitemoehybrid", "nemotron_h"):
+    if family in ("granitemoehybrid", "nemotron_h", "falcon_h1"):
         if target.endswith(("ssm_a", "ssm_d")):
             return weight.astype(np.float32).reshape(-1, 1)
         if target.endswith("ssm_norm.weight"):
@@ -189,6 +192,24 @@ def shaped(target, weight, config):
         adds_one = family.startswith("qwen") and "norm" in target and "ssm_norm" not in target
         return weight.astype(np.float32) + (1 if adds_one else 0)
     return weight.astype(np.float32) if ".ffn_gate_inp" in target else weight
+
+
+def with_factors(name, weight, config):
+    """Multiplies a weight of Falcon-H1 by the factors of its product. The result is fp32, so that it has the model's numbers."""
+    attention, states = config["attention_in_multiplier"], config["ssm_in_multiplier"]
+    factors = {"q_proj": attention, "k_proj": attention * config["key_multiplier"], "v_proj": attention,
+               "o_proj": config["attention_out_multiplier"], "out_proj": config["ssm_out_multiplier"], "in_proj": states,
+               "gate_proj": config["mlp_multipliers"][0], "down_proj": config["mlp_multipliers"][1],
+               "lm_head": config["lm_head_multiplier"], "embed_tokens": config["embedding_multiplier"]}
+    factor = factors.get(name.split(".")[-2])
+    if factor is None:
+        return weight
+    weight = weight.astype(np.float32) * factor
+    if ".in_proj." in name:
+        values, keys = config["mamba_d_ssm"], config["mamba_n_groups"] * config["mamba_d_state"]
+        sizes = (values, values, keys, keys, config["mamba_n_heads"])
+        weight *= np.repeat(np.array(config["ssm_multipliers"], np.float32), sizes)[:, None]
+    return weight
 
 
 def make(name, older=False):
@@ -212,6 +233,8 @@ def make(name, older=False):
             writer.add_tensor(f"blk.{layer}.attn_qkv.weight", qkv)
             writer.add_tensor(f"blk.{layer}.attn_gate.weight", z)
             continue
+        if family == "falcon-h1":
+            weight = with_factors(tensor, weight, config)
         target = target_of(tensor, names, config)
         if family == "granitehybrid" and target.endswith(("attn_q.weight", "attn_k.weight")) and can_permute(config):
             weight = permute(weight, config["num_attention_heads" if "attn_q" in target else "num_key_value_heads"])
@@ -224,7 +247,7 @@ def make(name, older=False):
 
 if __name__ == "__main__":
     for twin in sys.argv[1:] or ("lfm2", "lfm2moe", "qwen3next", "qwen35", "qwen35moe", "granitehybrid", "granitehybridmoe",
-                                 "nemotronh", "nemotronhmoe"):
+                                 "nemotronh", "nemotronhmoe", "falconh1", "falconh1after"):
         make(twin)
         if twin == "qwen3next":
             make(twin, older=True)

@@ -5,7 +5,7 @@ torch transformers accelerate safetensors
 
   make_mixture_golden.py [NAME...]
 
-mixtral.stacked has the same numbers as mixtral, with all experts of a layer in one tensor.
+mixtral.stacked and mimov2.stacked have the same numbers as mixtral and mimov2, with all experts of a layer in one tensor.
 
 make_golden.py's condition on prompts holds. In addition, the scores of the last chosen expert and of the first one that
 is not chosen must differ by more than ROUTER_MARGIN in every layer at every token. In a closer case rounding decides
@@ -94,6 +94,26 @@ TINY = {
     "solaropen": dict(kind="SolarOpen", hidden_size=48, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2, head_dim=12,
                       moe_intermediate_size=20, vocab_size=139, n_routed_experts=8, num_experts_per_tok=3, n_shared_experts=2,
                       n_group=4, topk_group=2, routed_scaling_factor=1.5, attention_bias=True),
+    # Every third layer neither rotates nor has chunks; every second layer is a mixture.
+    "llama4": dict(kind="Llama4Text", hidden_size=40, num_hidden_layers=5, num_attention_heads=5, num_key_value_heads=1, head_dim=12,
+                   intermediate_size=20, intermediate_size_mlp=52, vocab_size=137, num_local_experts=5, num_experts_per_tok=2,
+                   interleave_moe_layer_step=2, no_rope_layer_interval=3, attention_chunk_size=24, floor_scale=11, attn_scale=0.4),
+    # The chunks and the growth of queries are those of GGUF's readers, which begin beyond the texts.
+    "llama4wide": dict(kind="Llama4Text", hidden_size=48, num_hidden_layers=4, num_attention_heads=6, num_key_value_heads=2, head_dim=8,
+                       intermediate_size=20, intermediate_size_mlp=56, vocab_size=139, num_local_experts=6, num_experts_per_tok=1,
+                       interleave_moe_layer_step=2),
+    # As Maverick, queries and keys are not normed.
+    "llama4plain": dict(kind="Llama4Text", hidden_size=40, num_hidden_layers=3, num_attention_heads=3, num_key_value_heads=3, head_dim=16,
+                        intermediate_size=20, intermediate_size_mlp=44, vocab_size=141, num_local_experts=4, num_experts_per_tok=3,
+                        moe_layers=[0], no_rope_layers=[1, 0, 1], attention_chunk_size=32, use_qk_norm=False, tie_word_embeddings=True,
+                        attn_temperature_tuning=False),
+    # Values are shorter than keys. Layers with a window have sinks, twice as many key and value heads, and a rope of their own.
+    "mimov2": dict(kind="MiMoV2Flash", hidden_size=40, num_hidden_layers=4, num_attention_heads=6, num_key_value_heads=1, head_dim=24,
+                   v_head_dim=10, intermediate_size=52, moe_intermediate_size=20, vocab_size=143, n_routed_experts=6, num_experts_per_tok=2,
+                   n_group=3, topk_group=2, routed_scaling_factor=1.5, sliding_window=20, attention_value_scale=0.6,
+                   layer_types=["full_attention", "sliding_attention", "sliding_attention", "full_attention"],
+                   rope_parameters=dict(full_attention=dict(rope_type="default", rope_theta=50000.0, partial_rotary_factor=0.34),
+                                        sliding_attention=dict(rope_type="default", rope_theta=500.0, partial_rotary_factor=0.34))),
     # The structure of the large Gemma 4 model: layers without a window use their keys as values, and have fewer KV heads.
     "gemma4moe": dict(kind="Gemma4Text", hidden_size=40, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
                       head_dim=12, global_head_dim=16, num_global_key_value_heads=1, attention_k_eq_v=True, intermediate_size=37,
@@ -128,12 +148,13 @@ class RouterMargins:
         self.least = float("inf")
         for name, module in model.named_modules():
             is_plain = name.endswith("mlp.gate") and type(module) is torch.nn.Linear  # DeepSeek-V2's
-            if is_plain or type(module).__name__.lower().endswith(("topkrouter", "gemma4textrouter", "tokenchoicerouter", "hunyuanmoev1gate")):
+            if is_plain or type(module).__name__.lower().endswith(("topkrouter", "gemma4textrouter", "tokenchoicerouter", "hunyuanmoev1gate", "llama4router")):
                 module.config = getattr(module, "config", model.config)
                 module.register_forward_hook(self.look)
 
     def look(self, router, inputs, outputs):
-        logits = (outputs[0] if isinstance(outputs, tuple) else outputs).float().flatten(0, -2)
+        place = 1 if type(router).__name__ == "Llama4Router" else 0  # Llama 4's returns its scores first
+        logits = (outputs[place] if isinstance(outputs, tuple) else outputs).float().flatten(0, -2)
         if hasattr(router, "moe_statics"):
             logits = router.moe_statics(logits.softmax(-1))
         if len(inputs) > 1:
@@ -189,7 +210,7 @@ def make(name):
     spread_out(model)
     directory = f"{HERE}/models/{name}"
     model.to(torch.float16).save_pretrained(directory)
-    if name == "mixtral":  # newer files may hold all experts in one tensor
+    if name in ("mixtral", "mimov2"):  # newer files may hold all experts in one tensor
         model.save_pretrained(f"{directory}.stacked", save_original_format=False)
     eager = dict(attn_implementation="eager", experts_implementation="eager")
     model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32, **eager).eval()

@@ -16,6 +16,8 @@
 #include "kernels/layer_norm.h"
 #include "kernels/rms_norm.h"
 #include "kernels/rope.h"
+#include "kernels/scale_columns.h"
+#include "kernels/scale_rows.h"
 #include "kernels/sum_squares.h"
 #include "kernels/wide_norm.h"
 #include "tests/kernels/numbers.h"
@@ -375,7 +377,38 @@ TYPED_TEST(NoRowsTest, Functions_AcceptNullPointers_WhenThereAreNoRows) {
   BlockCopy(stream, {nullptr, nullptr, 16, nullptr, 0});
 }
 
-// The operations below exist only on the CPU. On CUDA they are parts of RopeKvWrite (cuda/ops_test.cc).
+// The operations below exist only on the CPU.
+
+TEST(ScaleColumnsTest, ScaleColumns_MultipliesEachColumnByItsFactor_AndLeavesTheGaps) {
+  Random random(3);
+  for (const int64_t columns : {1, 7, 16, 70}) {
+    const int64_t tokens = 5, stride = columns + 3;
+    const auto before = random.Floats(tokens * stride), factors = random.Floats(columns);
+    auto rows = before;
+    ScaleColumns(CpuStream(2), {rows.data(), factors.data(), tokens, columns, stride});
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const size_t column = i % static_cast<size_t>(stride);
+      EXPECT_EQ(rows[i], column < factors.size() ? before[i] * factors[column] : before[i]);
+    }
+  }
+}
+
+TEST(ScaleRowsTest, ScaleRows_MultipliesEachRowByTheFactorOfItsIndex) {
+  Random random(5);
+  const std::vector<int32_t> of_row = {2, 0, 1, 2};
+  const auto factors = random.Floats(3);
+  for (const int64_t columns : {1, 7, 16, 70}) {
+    const auto before = random.Floats(std::ssize(of_row) * columns);
+    auto rows = before;
+    ScaleRows(CpuStream(2), {rows.data(), of_row.data(), factors.data(), std::ssize(of_row), columns});
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const auto factor = static_cast<size_t>(of_row[i / static_cast<size_t>(columns)]);
+      EXPECT_EQ(rows[i], before[i] * factors[factor]);
+    }
+  }
+}
+
+// On CUDA, the operations below are parts of RopeKvWrite (cuda/ops_test.cc).
 
 TEST(HeadNormTest, HeadNorm_NormsEachHeadOfAStridedRow_BitEqualToARowOfItsOwn) {
   Random random(4);

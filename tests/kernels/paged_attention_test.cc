@@ -388,6 +388,27 @@ TEST_P(PagedAttentionTest, PagedAttention_EqualsReference_WithAttentionSinks) {
   }
 }
 
+TEST_P(PagedAttentionTest, PagedAttention_WritesTheFirstNumbersOfEachHead_WhenOutDimSaysHowMany) {
+  uint64_t seed = 750;
+  for (const auto& grouping : kGroupings) {
+    for (const int64_t size : {1, 37, 64}) {
+      Case c = MakeCase(GetParam(), 16, 64, grouping, {{1, 1}, {33, 33}, {70, 21}, {300, 2}}, ++seed);
+      PagedAttentionParams params = c.Params();
+      PagedAttention(CpuStream(1), params);
+      std::vector<double> expected;
+      for (size_t i = 0; i < c.out.size(); ++i) {
+        if (static_cast<int64_t>(i % 64) < size) expected.push_back(c.out[i]);
+      }
+      std::vector<float> out(expected.size(), -7.0f);
+      params.out = out.data();
+      params.out_dim = size;
+      params.out_stride = c.heads() * size;
+      PagedAttention(CpuStream(2), params);
+      test::ExpectNear(out, expected, SlackOfTiles(c.form), std::to_string(size) + " numbers");
+    }
+  }
+}
+
 /// The cached keys and values before context_begin are NaN, so a query that saw one of them would give NaN.
 TEST_P(PagedAttentionTest, PagedAttention_SeesNothingBeforeTheContextsBegin) {
   uint64_t seed = 800;

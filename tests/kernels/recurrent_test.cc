@@ -528,6 +528,28 @@ TYPED_TEST(GateSquaresTest, GateSquares_GiveTheNormOfEachGroup_WhenSummedOverAll
   });
 }
 
+TEST(GateSquaresOnCpuTest, GateSquares_LeaveTheRows_WithoutGates) {
+  const int64_t tokens = 3, group_size = 21, groups = 2, columns = group_size * groups;
+  Random random(4);
+  const Floats before = RandomFloats(tokens * columns, random, 1);
+  Floats rows = before, squares(static_cast<size_t>(tokens * groups), NAN);
+  GateSquares(CpuStream(2), {.dtype = NumberType::kF32,
+                             .rows = rows.data(),
+                             .gates = nullptr,
+                             .num_tokens = tokens,
+                             .columns = columns,
+                             .gate_stride = columns,
+                             .first = 0,
+                             .group_size = group_size,
+                             .num_groups = groups,
+                             .squares = squares.data()});
+  EXPECT_EQ(rows, before);
+  Doubles expected(squares.size());
+  for (size_t i = 0; i < before.size(); ++i)
+    expected[i / static_cast<size_t>(group_size)] += double{before[i]} * before[i];
+  ExpectNear(squares, expected, 1e-5, "squares");
+}
+
 template <class Device>
 class GatedNormTest : public OpTest<Device> {};
 TYPED_TEST_SUITE(GatedNormTest, Devices, DeviceName);

@@ -38,8 +38,8 @@ TEST_P(AdapterFormatsTest, AnswersHaveTheSameBits_AloneAndBesideAnyOtherRequests
 
 INSTANTIATE_TEST_SUITE_P(Models, AdapterFormatsTest,
                          testing::Values("gqa", "linear", "qwen3moe", "mixtral", "gptoss", "qwen35", "qwen35moe",
-                                         "lfm2moe", "nemotronhmoe", "granitehybridmoe", "bamba", "gemma4", "gemma4moe",
-                                         "phimoe", "erniemoe"),
+                                         "lfm2moe", "nemotronhmoe", "granitehybridmoe", "bamba", "falconh1", "gemma4",
+                                         "gemma4moe", "phimoe", "erniemoe"),
                          [](const testing::TestParamInfo<std::string>& base) { return base.param; });
 
 TEST(AdapterStagesTest, TablesOfEmbeddingAndHead_GiveTheBitsOfOneStage_OnTwoStages) {

@@ -569,9 +569,10 @@ TEST(PipelineDrawsTest, AnswersOfAHybrid_HaveTheBitsOfOneStage) {
 }
 
 constexpr const char* kDraftedModels[] = {
-    "gqa",    "mqa.gguf",        "gemma3",    "gptoss.mxfp4",     "mixtral.gguf",
-    "mpt",    "deepseekv2.gguf", "swa",       "phi3.gguf",        "kquants.gguf",
-    "qwen35", "lfm2.gguf",       "qwen3next", "granitehybridmoe", "nemotronh.gguf"};
+    "gqa",     "mqa.gguf",        "gemma3",    "gptoss.mxfp4",     "mixtral.gguf",
+    "mpt",     "deepseekv2.gguf", "swa",       "phi3.gguf",        "kquants.gguf",
+    "qwen35",  "lfm2.gguf",       "qwen3next", "granitehybridmoe", "nemotronh.gguf",
+    "falconh1"};
 INSTANTIATE_TEST_SUITE_P(Models, DraftsTest, testing::ValuesIn(kDraftedModels), [](const auto& model) {
   std::string name = model.param;
   std::ranges::replace(name, '.', '_');

@@ -169,8 +169,8 @@ TEST(Encoders, Prompts_AreRefused_OnlyAboveTheContextLength) {
 INSTANTIATE_TEST_SUITE_P(Models, EncoderGoldenTest,
                          testing::Values("bert", "bert_pairs", "xlmr", "xlmr_pairs", "modernbert", "modernbert_classes",
                                          "electra_pairs", "distilbert", "distilbert_classes", "mpnet", "nomicbert",
-                                         "gte", "jinabert", "m3", "bert.gguf", "nomicbert.gguf", "jinabert.gguf",
-                                         "xlmr.gguf"));
+                                         "gte", "jinabert", "jinav3", "m3", "bert.gguf", "nomicbert.gguf",
+                                         "jinabert.gguf", "jinav3.gguf", "xlmr.gguf"));
 
 }  // namespace
 }  // namespace quire

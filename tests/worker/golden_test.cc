@@ -257,7 +257,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "fp8", "fp8_tensor", "fp8_channel", "nvfp4", "modelopt", "nvfp4_packed", "mxfp4_packed", "mxfp8",
                     "nf4", "fp4", "bnb_int8", "seedoss", "seedoss.gguf", "arcee", "arcee.gguf", "exaone4",
                     "exaone4.gguf", "exaone4full", "exaone4full.gguf", "hunyuan", "hunyuan.gguf", "afmoe", "afmoe.gguf",
-                    "cwm", "exaonemoe", "hunyuanmoe", "hunyuanmoe.gguf", "hunyuan3", "solaropen"),
+                    "cwm", "exaonemoe", "hunyuanmoe", "hunyuanmoe.gguf", "hunyuan3", "solaropen", "llama4",
+                    "llama4wide", "llama4wide.gguf", "llama4plain", "mimov2", "mimov2.stacked", "mimov2.gguf"),
     [](const testing::TestParamInfo<std::string>& model) { return NameOf(model.param); });
 
 /// Runs models on a pipeline of stages. Each stage has several layers, or one.
@@ -358,9 +359,10 @@ TEST_P(TinyHybridTest, TokensEqualTransformers_WithOneTokenPerStep) {
 
 INSTANTIATE_TEST_SUITE_P(Models, TinyHybridTest,
                          testing::Values("lfm2", "lfm2moe", "lfm3", "qwen3next", "qwen35", "qwen35moe", "granitehybrid",
-                                         "granitehybridmoe", "bamba", "nemotronh", "nemotronhmoe", "lfm2.gguf",
-                                         "lfm2moe.gguf", "qwen3next.gguf", "qwen3next.older.gguf", "qwen35.gguf",
-                                         "qwen35moe.gguf", "granitehybrid.gguf", "granitehybridmoe.gguf",
+                                         "granitehybridmoe", "bamba", "nemotronh", "nemotronhmoe", "falconh1",
+                                         "falconh1after", "falconh1before", "falconh1.gguf", "falconh1after.gguf",
+                                         "lfm2.gguf", "lfm2moe.gguf", "qwen3next.gguf", "qwen3next.older.gguf",
+                                         "qwen35.gguf", "qwen35moe.gguf", "granitehybrid.gguf", "granitehybridmoe.gguf",
                                          "nemotronh.gguf", "nemotronhmoe.gguf"),
                          [](const testing::TestParamInfo<std::string>& model) { return NameOf(model.param); });
 

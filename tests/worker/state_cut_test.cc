@@ -85,7 +85,7 @@ TEST_P(StateCutTest, WholeState_IsSentOnce_AndRestoredUnchanged_ByGroupsOfAnySha
 
 INSTANTIATE_TEST_SUITE_P(Golden, StateCutTest,
                          testing::Values("lfm2", "lfm3", "qwen3next", "qwen35moe", "granitehybridmoe", "bamba",
-                                         "nemotronh"));
+                                         "nemotronh", "falconh1after"));
 
 }  // namespace
 }  // namespace quire

@@ -8,7 +8,7 @@ CpuActivations::CpuActivations(const ModelSpec& spec, const RankShard& shard, in
   int64_t qkv_width = 0, heads_width = 0, mlp_width = 0;
   for (int64_t layer = 0; layer < spec.num_layers(); ++layer) {
     qkv_width = std::max(qkv_width, QkvWidth(spec, shard, layer));
-    heads_width = std::max(heads_width, shard.heads.size() * spec.layers[static_cast<size_t>(layer)].head_dim);
+    heads_width = std::max(heads_width, shard.heads.size() * spec.layers[static_cast<size_t>(layer)].value_size());
     mlp_width = std::max(mlp_width, shard.layer(layer).mlp.size());
   }
   const auto rows = [&](int64_t width) { return static_cast<size_t>(max_tokens * width); };

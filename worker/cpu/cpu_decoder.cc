@@ -11,6 +11,7 @@
 #include "kernels/gate_mul.h"
 #include "kernels/layer_norm.h"
 #include "kernels/rms_norm.h"
+#include "kernels/scale_columns.h"
 #include "worker/model/relative_bias.h"
 #include "worker/model/rope_table.h"
 
@@ -55,7 +56,11 @@ CpuDecoder::CpuDecoder(const ModelFiles& files, const RankShard& shard, const ke
       experts_(spec_, shard, sizes.max_step_tokens),
       mixers_(spec_, shard_, stream, collective_, sizes),
       latents_(spec_, shard_, stream, activations_, sizes.max_step_tokens) {
-  if (spec_.value_norm) ones_.assign(static_cast<size_t>(LargestHead(spec_)), 1);
+  if (spec_.scales.mlp_gate != 1) {
+    const auto most = std::ranges::max(shard.layers, {}, [](const auto& layer) { return layer.mlp.size(); });
+    gate_factors_.assign(static_cast<size_t>(most.mlp.size()), static_cast<float>(spec_.scales.mlp_gate));
+  }
+  if (spec_.value_norm || spec_.qk_norm_plain) ones_.assign(static_cast<size_t>(LargestHead(spec_)), 1);
   for (int64_t rope = 0; rope < std::ssize(spec_.ropes); ++rope) {
     ropes_.push_back(RopeTable(spec_, rope, sizes.max_model_len));
     query_ropes_.emplace_back();
@@ -69,6 +74,7 @@ std::span<float> CpuDecoder::Forward(const StepInputs& inputs, const KvCache& ca
   cache_ = &cache;
   tokens_ = inputs.num_tokens();
   normed_ = buffers_.normed.data();
+  if (const int64_t chunk = spec_.chunk(); chunk > 0) chunks_.Cut(inputs, chunk);
   Decode(spec_, shard_.stage, *this);
   return logits_;
 }
@@ -107,8 +113,10 @@ void CpuDecoder::NormQkv(int64_t layer) {
 void CpuDecoder::AddAttention(int64_t layer) {
   const LayerWeights& w = weights(layer);
   const float* attended = spec_.latent.rank > 0 ? latents_.values() : buffers_.attended.data();
-  AddProduct(layer, {attended, w.attention_out, w.attention_out_bias, AdaptedProduct::kAttentionOut},
-             w.attention_after_norm);
+  AddProduct(
+      layer,
+      {attended, w.attention_out, w.attention_out_bias, AdaptedProduct::kAttentionOut, spec_.scales.attention_out},
+      w.attention_after_norm);
   NormSum(w.attention_norm);
 }
 
@@ -123,6 +131,8 @@ void CpuDecoder::NormMlpIn(int64_t layer) {
       Matmul(mine, w.mlp_in, buffers_.gate_up.data(), 2 * columns, count, activations_);
       AddAdapters(AdaptedProduct::kMlpIn, layer, mine, spec_.hidden_size, AdaptersOf({row, count}),
                   buffers_.gate_up.data(), 2 * columns);
+      if (!gate_factors_.empty())
+        kernels::ScaleColumns(stream_, {buffers_.gate_up.data(), gate_factors_.data(), count, columns, 2 * columns});
       kernels::GateMul(stream_, {NumberType::kF32, buffers_.gate_up.data(), buffers_.activated.data() + row * columns,
                                  count, columns, false, AsKernel(spec_.activation)});
     }
@@ -137,8 +147,8 @@ void CpuDecoder::NormMlpIn(int64_t layer) {
 
 void CpuDecoder::AddMlp(int64_t layer) {
   const LayerWeights& w = weights(layer);
-  AddProduct(layer, {buffers_.activated.data(), w.down, w.down_bias, AdaptedProduct::kDown}, w.mlp_after_norm,
-             ScaleAfterMlp(layer));
+  AddProduct(layer, {buffers_.activated.data(), w.down, w.down_bias, AdaptedProduct::kDown, spec_.scales.mlp_out},
+             w.mlp_after_norm, ScaleAfterMlp(layer));
   NormSum(w.mlp_norm);
 }
 
@@ -242,7 +252,7 @@ void CpuDecoder::AddProduct(int64_t layer, const OutProduct& product, const std:
   for (int64_t row = 0; row < tokens_; row += together) {
     const int64_t count = std::min(together, tokens_ - row);
     MultiplyOut(layer, product, {row, count}, buffers_.delta.data());
-    if (after_norm.empty()) AddDelta(row, count);
+    if (after_norm.empty()) AddDelta(row, count, product.scale);
   }
   if (!after_norm.empty()) AddNormOfDelta(after_norm, scale);
 }
@@ -259,8 +269,8 @@ void CpuDecoder::AddToResidual(const std::vector<float>& after_norm, float scale
   }
 }
 
-void CpuDecoder::AddDelta(int64_t row, int64_t rows) {
-  const auto scale = static_cast<float>(spec_.residual_scale);
+void CpuDecoder::AddDelta(int64_t row, int64_t rows, double factor) {
+  const auto scale = static_cast<float>(spec_.residual_scale * factor);
   float* const residual = buffers_.residual.data() + row * spec_.hidden_size;
   const auto add = [&](int64_t begin, int64_t end, int) {
     const auto count = static_cast<size_t>(end - begin);

@@ -7,6 +7,7 @@
 #include "comm/collective/stage_link.h"
 #include "comm/model/model_files.h"
 #include "kernels/matmul.h"
+#include "worker/cpu/context_chunks.h"
 #include "worker/cpu/cpu_activations.h"
 #include "worker/cpu/cpu_adapters.h"
 #include "worker/cpu/expert_activations.h"
@@ -91,7 +92,10 @@ class CpuDecoder final : private DecoderOps {
   void Logits() override;
 
   const LayerSpec& LayerOf(int64_t layer) const { return spec_.layers[static_cast<size_t>(layer)]; }
-  int64_t HeadsWidth(int64_t layer) const { return shard_.heads.size() * LayerOf(layer).head_dim; }
+  /// Returns how many numbers of a token attention gives on this rank.
+  int64_t HeadsWidth(int64_t layer) const { return shard_.heads.size() * LayerOf(layer).value_size(); }
+  /// Spreads values that are shorter than keys, in the rows of buffers_.qkv, to the size of keys, with zeros.
+  void SpreadValues(int64_t layer);
   const LayerWeights& weights(int64_t layer) const { return weights_.layers[static_cast<size_t>(layer)]; }
   /// Returns the range of the step's residual that the rank at `place` of the stage sends or receives, counted in
   /// floats.
@@ -132,6 +136,7 @@ class CpuDecoder final : private DecoderOps {
     const Matrices& weight;
     const std::vector<float>& bias;
     AdaptedProduct adapted;
+    double scale = 1;  // factor of the result (ProductScales)
   };
   /// Computes out = this rank's part of the product for the given rows.
   void MultiplyOut(int64_t layer, const OutProduct& product, Rows rows, float* out);
@@ -155,7 +160,9 @@ class CpuDecoder final : private DecoderOps {
   /// Adds delta, summed over the ranks, to the residual. With `after_norm`, the sum is normed first and multiplied by
   /// `scale`.
   void AddToResidual(const std::vector<float>& after_norm, float scale = 1);
-  void AddDelta(int64_t row, int64_t rows);  // adds the first `rows` rows of delta to the residual's rows from `row` on
+  /// Adds the first `rows` rows of delta, multiplied by `factor` and ModelSpec::residual_scale, to the residual's rows
+  /// from `row` on.
+  void AddDelta(int64_t row, int64_t rows, double factor = 1);
   void AddNormOfDelta(const std::vector<float>& weight, float scale);
 
   ModelSpec spec_;
@@ -170,9 +177,11 @@ class CpuDecoder final : private DecoderOps {
   std::vector<std::vector<float>> query_ropes_;  // the same for queries that grow with position; empty: no queries grow
   std::vector<float> alibi_slopes_;              // one per local head; empty: no ALiBi
   std::vector<float> relative_bias_;             // [local heads, distances]; empty: no RelativeBias
-  std::vector<float> ones_;                      // [largest head_dim], all 1: weights of the norm of values, if any
+  std::vector<float> gate_factors_;              // [most MLP columns of a layer], ProductScales::mlp_gate; empty: 1
+  std::vector<float> ones_;                      // [largest head_dim], all 1: weights of norms without weights, if any
   // The members down to experts_in_ belong to the step that Forward computes.
   const StepInputs* inputs_ = nullptr;
+  ContextChunks chunks_;  // the parts of the step's sequences, for layers with LayerSpec::chunk
   const KvCache* cache_ = nullptr;
   int64_t tokens_ = 0;
   CpuActivations buffers_;

@@ -1,6 +1,8 @@
 // CpuDecoder's operations that pass information between tokens: attention and the mixers that keep a state.
 #include <algorithm>
+#include <cstring>
 
+#include "kernels/cpu/thread_pool.h"
 #include "kernels/head_norm.h"
 #include "kernels/paged_attention.h"
 #include "kernels/rope.h"
@@ -20,7 +22,9 @@ void CpuDecoder::PositionAndStore(int64_t layer) {
   float* k = q + heads * dim;
   float* v = spec_.latent.rank > 0 ? k : k + kv_heads * dim;
   if (!w.qkv_bias.empty()) AddBias(w.qkv_bias, q, tokens_, width);
-  if (spec_.qk_norm != QkNorm::kNone && !spec_.qk_norm_rotated) NormQueriesAndKeys(layer);
+  if (l.value_size() < dim) SpreadValues(layer);
+  const bool norms = spec_.qk_norm != QkNorm::kNone && l.qk_norm;
+  if (norms && !spec_.qk_norm_rotated) NormQueriesAndKeys(layer);
   if (const int64_t rotated = spec_.rotated_dims(l); rotated > 0) {
     const float* table = ropes_[static_cast<size_t>(l.rope)].data();
     const std::vector<float>& of_queries = query_ropes_[static_cast<size_t>(l.rope)];
@@ -34,8 +38,23 @@ void CpuDecoder::PositionAndStore(int64_t layer) {
       rotate(k, kv_heads, table);
     }
   }
-  if (spec_.qk_norm_rotated) NormQueriesAndKeys(layer);
+  if (norms && spec_.qk_norm_rotated) NormQueriesAndKeys(layer);
   if (l.has_kv()) kernels::KvWrite(stream_, {k, v, width, inputs_->slots.data(), tokens_, cache_->Layer(layer)});
+}
+
+void CpuDecoder::SpreadValues(int64_t layer) {
+  const LayerSpec& l = LayerOf(layer);
+  const int64_t dim = l.head_dim, size = l.value_size(), kv_heads = shard_.layer(layer).kv_heads.size();
+  const int64_t width = QkvWidth(spec_, shard_, layer), begin = (shard_.heads.size() + kv_heads) * dim;
+  stream_.pool().ForRange(tokens_, 4, [&](int64_t first, int64_t end, int) {
+    for (int64_t t = first; t < end; ++t) {
+      float* const values = buffers_.qkv.data() + t * width + begin;
+      for (int64_t head = kv_heads - 1; head >= 0; --head) {
+        std::memmove(values + head * dim, values + head * size, static_cast<size_t>(size) * sizeof(float));
+        std::fill_n(values + head * dim + size, dim - size, 0.0f);
+      }
+    }
+  });
 }
 
 void CpuDecoder::NormQueriesAndKeys(int64_t layer) {
@@ -47,9 +66,12 @@ void CpuDecoder::NormQueriesAndKeys(int64_t layer) {
   float* q = buffers_.qkv.data();
   float* k = q + heads * dim;
   if (spec_.qk_norm == QkNorm::kHeads) {
-    kernels::HeadNorm(stream_, {q, w.query_norm.data(), tokens_, heads, dim, width, epsilon});
+    const auto weights_of = [&](const std::vector<float>& norm) {
+      return spec_.qk_norm_plain ? ones_.data() : norm.data();
+    };
+    kernels::HeadNorm(stream_, {q, weights_of(w.query_norm), tokens_, heads, dim, width, epsilon});
     if (!l.has_kv()) return;
-    kernels::HeadNorm(stream_, {k, w.key_norm.data(), tokens_, kv_heads, dim, width, epsilon});
+    kernels::HeadNorm(stream_, {k, weights_of(w.key_norm), tokens_, kv_heads, dim, width, epsilon});
     float* v = k + kv_heads * dim;
     if (spec_.value_norm) kernels::HeadNorm(stream_, {v, ones_.data(), tokens_, kv_heads, dim, width, epsilon});
     return;
@@ -97,6 +119,14 @@ void CpuDecoder::Attend(int64_t layer) {
   params.relative_reach = spec_.relative_bias.reach;
   if (spec_.bidirectional) params.first_position = inputs_->first_position.data();
   if (!inputs_->context_begin.empty()) params.context_begin = inputs_->context_begin.data();
+  params.out_dim = l.value_dim;
+  if (l.chunk > 0) {
+    params.block_tables = chunks_.block_tables.data();
+    params.query_start = chunks_.query_start.data();
+    params.context_len = chunks_.context_len.data();
+    params.context_begin = chunks_.context_begin.data();
+    params.num_sequences = chunks_.num_parts();
+  }
   kernels::PagedAttention(stream_, params);
   if (spec_.latent.rank > 0) latents_.MakeValues(weights(layer).latents, buffers_.attended.data(), tokens_);
   if (!spec_.attention_gate) return;
@@ -124,7 +154,8 @@ void CpuDecoder::AdvanceStates(std::span<const int32_t> rows) {
 
 void CpuDecoder::AddMixed(int64_t layer) {
   const LayerWeights& w = weights(layer);
-  AddProduct(layer, {mixers_.out(), w.mixer.out, {}, AdaptedProduct::kMixerOut}, w.attention_after_norm);
+  AddProduct(layer, {mixers_.out(), w.mixer.out, {}, AdaptedProduct::kMixerOut, spec_.scales.state_out},
+             w.attention_after_norm);
 }
 
 }  // namespace quire

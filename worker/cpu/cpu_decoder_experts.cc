@@ -7,6 +7,7 @@
 #include "kernels/gate_mul.h"
 #include "kernels/rms_norm.h"
 #include "kernels/route_experts.h"
+#include "kernels/scale_rows.h"
 #include "worker/cpu/cpu_decoder.h"
 
 namespace quire {
@@ -41,6 +42,10 @@ ExpertActivations::ExpertActivations(const ModelSpec& spec, const RankShard& sha
   make(logits, max_tokens * RouterWidth(m));
   make(chosen, pairs);
   make(weights, pairs);
+  if (m.weighs_inputs) {
+    make(scores, pairs);
+    std::ranges::fill(weights, 1.0f);
+  }
   make(start, shard.experts.size() + 1);
   make(pair_of_row, pairs);
   make(row_of_pair, pairs);
@@ -73,7 +78,7 @@ void CpuDecoder::NormRoute(int64_t layer) {
   routing.correction = DataOf(w.correction);
   routing.expert_scales = DataOf(w.scales);
   routing.experts = a.chosen.data();
-  routing.weights = a.weights.data();
+  routing.weights = m.weighs_inputs ? a.scores.data() : a.weights.data();
   routing.num_tokens = tokens_;
   kernels::RouteExperts(stream_, routing);
   kernels::GroupByExpert(stream_, {a.chosen.data(), tokens_ * m.experts_per_token, shard_.experts.size(),
@@ -138,6 +143,9 @@ void CpuDecoder::MultiplyExperts(int64_t layer) {
                                   .activations = activations_});
   AddExpertAdapters(AdaptedProduct::kExpertIn, layer, experts_in_, spec_.hidden_size, true, in.data(),
                     spec_.gated_mlp ? 2 * columns : columns);
+  if (m.weighs_inputs)
+    kernels::ScaleRows(stream_, {in.data(), a.pair_of_row.data(), a.scores.data(), a.start.back(),
+                                 spec_.gated_mlp ? 2 * columns : columns});
   Activate(stream_, spec_, in, a.activated, a.start.back(), columns);
   kernels::ExpertMatmul(stream_, {.x = a.activated.data(),
                                   .x_stride = columns,
@@ -180,8 +188,7 @@ void CpuDecoder::MultiplyShared(int64_t layer, float* out) {
   AddAdapters(AdaptedProduct::kSharedIn, layer, experts_in_, spec_.hidden_size, adapters, in.data(), width);
   Activate(stream_, spec_, in, a.shared_activated, tokens_, columns);
   Matmul(a.shared_activated.data(), w.shared_down, out, spec_.hidden_size, tokens_, activations_);
-  AddAdapters(AdaptedProduct::kSharedDown, layer, a.shared_activated.data(), columns, adapters, out,
-              spec_.hidden_size);
+  AddAdapters(AdaptedProduct::kSharedDown, layer, a.shared_activated.data(), columns, adapters, out, spec_.hidden_size);
 }
 
 }  // namespace quire

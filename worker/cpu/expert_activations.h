@@ -15,7 +15,8 @@ struct ExpertActivations {
 
   std::vector<float> logits;                            // [T, experts], plus one column for the shared expert's gate
   std::vector<int32_t> chosen;                          // [T, k]
-  std::vector<float> weights;                           // [T, k]
+  std::vector<float> weights;                           // [T, k] factors of the experts' outputs
+  std::vector<float> scores;                            // [T, k] factors of their inputs: Mixture::weighs_inputs
   std::vector<int32_t> start;                           // [local experts + 1]
   std::vector<int32_t> pair_of_row;                     // [T * k] pair (token, choice) of each row
   std::vector<int32_t> row_of_pair;                     // [T * k] row of each pair (token, choice); -1: left out

@@ -7,6 +7,7 @@
 #include "kernels/gate_squares.h"
 #include "kernels/gated_delta.h"
 #include "kernels/gated_norm.h"
+#include "kernels/scale_columns.h"
 #include "kernels/state_space.h"
 #include "kernels/wide_norm.h"
 
@@ -26,6 +27,7 @@ CpuMixers::CpuMixers(const ModelSpec& spec, const RankShard& shard, const kernel
       collective_(collective),
       states_(spec, shard),
       shape_(spec, shard),
+      factors_(FactorsOf(spec.scales, shape_)),
       max_held_(MostHeld(sizes)),
       held_(static_cast<size_t>(HeldBytes(spec, shard, sizes))) {
   in_.resize(static_cast<size_t>(sizes.max_step_tokens * shape_.in_width));
@@ -40,8 +42,11 @@ int64_t CpuMixers::HeldBytes(const ModelSpec& spec, const RankShard& shard, cons
 }
 
 void CpuMixers::Mix(int64_t layer, const MixerWeights& weights, const StepInputs& inputs, const KvCache& cache) {
-  if (shape_.mixer == Mixer::kNone || shape_.mixer == Mixer::kAttention) Fail("layer {} keeps no state", layer);
+  if (shape_.mixer == Mixer::kAttention) Fail("layer {} keeps no state", layer);
   if (shape_.in_width > 0) {
+    if (!factors_.empty())
+      kernels::ScaleColumns(stream_,
+                            {in_.data(), factors_.data(), inputs.num_tokens(), shape_.in_width, shape_.in_width});
     if (!inputs.held_rows.empty()) Hold(layer, inputs);
     Recur(layer, weights, inputs, cache);
     if (shape_.mixer == Mixer::kGatedDelta) NormHeads(weights.vectors.norm, inputs.num_tokens());
@@ -185,21 +190,27 @@ void CpuMixers::NormHeads(const std::vector<float>& weight, int64_t tokens) {
                                static_cast<float>(spec_.norm_epsilon)});
 }
 
-/// Multiplies the value heads by silu(gate), then normalizes the value heads of each key head together, even if several
-/// ranks hold parts of them.
-void CpuMixers::NormGroups(const std::vector<float>& weight, int64_t tokens) {
+void CpuMixers::GateSquares(const float* gates, int64_t tokens) {
   const Recurrence& r = spec_.recurrence;
-  const int64_t groups = r.key_heads, group_size = r.heads_per_key() * r.value_dim, all = tokens * groups;
   kernels::GateSquares(stream_, {.dtype = NumberType::kF32,
                                  .rows = out_.data(),
-                                 .gates = in_.data() + shape_.gates,
+                                 .gates = gates,
                                  .num_tokens = tokens,
                                  .columns = shape_.out_width,
                                  .gate_stride = shape_.in_width,
                                  .first = shard_.value_heads.begin * r.value_dim,
-                                 .group_size = group_size,
-                                 .num_groups = groups,
+                                 .group_size = r.heads_per_key() * r.value_dim,
+                                 .num_groups = r.key_heads,
                                  .squares = squares_.data()});
+}
+
+/// Gates the value heads, and norms those of each key head together, even if several ranks hold parts of them.
+void CpuMixers::NormGroups(const std::vector<float>& weight, int64_t tokens) {
+  const Recurrence& r = spec_.recurrence;
+  const int64_t groups = r.key_heads, group_size = r.heads_per_key() * r.value_dim, all = tokens * groups;
+  const float* gates = in_.data() + shape_.gates;
+  GateSquares(r.norm == StateNorm::kBeforeGate ? nullptr : gates, tokens);
+  if (r.norm == StateNorm::kNone) return;
   float* squares = squares_.data();
   if (collective_.size() > 1) {
     squares += all;
@@ -209,6 +220,7 @@ void CpuMixers::NormGroups(const std::vector<float>& weight, int64_t tokens) {
   kernels::WideNorm(
       stream_, {NumberType::kF32, out_.data(), weight.data(), squares, tokens, shape_.out_width, shape_.out_width,
                 groups, group_size, static_cast<float>(spec_.norm_epsilon), shard_.value_heads.begin * r.value_dim});
+  if (r.norm == StateNorm::kBeforeGate) GateSquares(gates, tokens);
 }
 
 }  // namespace quire

@@ -63,6 +63,9 @@ class CpuMixers {
   void ScanStates(const MixerWeights& weights, const kernels::StateView& heads);
   void NormHeads(const std::vector<float>& weight, int64_t tokens);
   void NormGroups(const std::vector<float>& weight, int64_t tokens);
+  /// Multiplies the output rows by SiLU of the gates, or with `gates` null leaves them, and sets squares_ to this
+  /// rank's sums of squares.
+  void GateSquares(const float* gates, int64_t tokens);
 
   const ModelSpec& spec_;
   const RankShard& shard_;
@@ -71,6 +74,7 @@ class CpuMixers {
   StateLayout states_;
   MixerShape shape_;
   std::vector<float> in_, out_;
+  std::vector<float> factors_;  // [in_width]: factors of the input rows; empty: none
   int64_t max_held_;            // most rows of a step's sequences with drafts
   HostMemory held_;             // [layers with a state, max_held_, in_width]: input rows of sequences with drafts
   StepInputs remains_;          // the held rows that AdvanceHeld computes

@@ -206,11 +206,8 @@ LayerWeights ModelWeights::LoadLayer(const ModelFiles& files, const RankShard& s
   out.mlp_norm = {vector(Role::kMlpNorm), vector(Role::kMlpNormBias)};
   out.attention_after_norm = vector(Role::kAttentionAfterNorm);
   out.mlp_after_norm = vector(Role::kMlpAfterNorm);
-  if (l.has_attention()) {
-    LoadAttention(files, shard, layer, out);
-  } else if (l.has_state()) {
-    out.mixer = LoadMixer(files, shard, layer);
-  }
+  if (l.has_attention()) LoadAttention(files, shard, layer, out);
+  if (l.has_state()) out.mixer = LoadMixer(files, shard, layer);
   if (files.spec().layer_input_size > 0) {
     out.input_gate = {matrix(Role::kLayerInputGate)};
     out.input_out = {matrix(Role::kLayerInputOut)};

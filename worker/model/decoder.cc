@@ -41,17 +41,18 @@ void Decode(const ModelSpec& spec, const Range& stage, DecoderOps& ops) {
   stage.begin == 0 ? ops.Embed() : ops.TakeRows();
   for (int64_t layer = stage.begin; layer < stage.end; ++layer) {
     const LayerSpec& kind = spec.layers[static_cast<size_t>(layer)];
-    if (kind.has_attention()) {
-      BeginLayer(layer, ops);
-      FinishLayer(spec, layer, ops);
-      continue;
-    }
+    // A layer's mixers read the residual before any of them adds to it.
+    if (kind.has_attention()) BeginLayer(layer, ops);
     if (kind.has_state()) {
       ops.NormMixerIn(layer);
       ops.MixTokens(layer);
       ops.AddMixed(layer);
     }
-    FeedForward(spec, layer, ops);
+    if (kind.has_attention()) {
+      FinishLayer(spec, layer, ops);
+    } else {
+      FeedForward(spec, layer, ops);
+    }
   }
   stage.end == spec.num_layers() ? ops.Logits() : ops.GiveRows();
 }

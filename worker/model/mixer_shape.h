@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "worker/model/shard.h"
 
@@ -13,12 +14,17 @@ namespace quire {
 struct MixerShape {
   MixerShape(const ModelSpec& spec, const RankShard& shard);
 
-  Mixer mixer = Mixer::kAttention;  // the mixer of the layers that keep a state; kAttention: no layer keeps one
+  /// What the layers that keep a state compute with it, also where attention stands beside it.
+  Mixer mixer = Mixer::kAttention;  // kAttention: no layer keeps a state
   int64_t in_width = 0;             // numbers of an input row; 0: this rank has no part, or no layer keeps a state
   // How many numbers an output row has.
   int64_t out_width = 0;
   // Offsets of the parts in an input row, counted in numbers.
   int64_t keys = 0, values = 0, gates = 0, betas = 0, decays = 0;
 };
+
+/// Returns the factor of each number of a state space's input row (ProductScales): [in_width]. Returns nothing when all
+/// factors are 1.
+std::vector<float> FactorsOf(const ProductScales& scales, const MixerShape& shape);
 
 }  // namespace quire

@@ -14,7 +14,7 @@ std::vector<float> RopeTable(const ModelSpec& spec, int64_t number, int64_t max_
   std::vector<float> table;
   table.reserve(static_cast<size_t>(max_position * rotated_dims));
   for (int64_t position = 0; position < max_position; ++position) {
-    const double turn = std::floor(static_cast<double>(position) / rope.original_max_position);
+    const double turn = std::floor((static_cast<double>(position) + rope.growth_offset) / rope.original_max_position);
     const auto growth = static_cast<float>(of_queries ? 1 + rope.query_growth * std::log(1 + turn) : 1);
     for (const bool sine : {false, true}) {
       for (const float frequency : frequencies) {

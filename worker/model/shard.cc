@@ -90,10 +90,13 @@ LayerShard KvHeadsOf(const Range& heads, int64_t group) {
 int64_t NumbersOfHeads(const ModelSpec& spec, const RankShard& shard) {
   const std::vector<int64_t> queries = LayerNumbersPerUnit(spec, Axis::kQueries);
   const std::vector<int64_t> kv = LayerNumbersPerUnit(spec, Axis::kKeyValues);
+  const std::vector<int64_t> values = LayerNumbersPerUnit(spec, Axis::kValues);
+  const std::vector<int64_t> attended = LayerNumbersPerUnit(spec, Axis::kAttended);
   int64_t numbers = 0;
   for (size_t i = 0; i < spec.layers.size(); ++i) {
-    const int64_t of_queries = queries[i] * shard.heads.size(), of_kv = kv[i] * shard.layers[i].kv_heads.size();
-    numbers += spec.layers[i].head_dim * (of_queries + of_kv);
+    const int64_t heads = shard.heads.size(), kv_heads = shard.layers[i].kv_heads.size();
+    numbers += spec.layers[i].head_dim * (queries[i] * heads + kv[i] * kv_heads);
+    numbers += spec.layers[i].value_size() * (attended[i] * heads + values[i] * kv_heads);
   }
   for (const Axis axis : {Axis::kLatents, Axis::kQueryParts, Axis::kKeyParts, Axis::kValueParts})
     numbers += MatrixNumbersPerUnit(spec, axis) * NumbersPerHead(spec.latent, axis) * shard.heads.size();

@@ -11,7 +11,8 @@ namespace {
 
 /// Returns the range of indices along an axis that belongs to the rank.
 Range PartOf(const ModelSpec& spec, Axis axis, const RankShard& shard, int64_t layer) {
-  const int64_t head_dim = spec.layers[static_cast<size_t>(layer)].head_dim;
+  const LayerSpec& l = spec.layers[static_cast<size_t>(layer)];
+  const int64_t head_dim = l.head_dim, value_size = l.value_size();
   const Range& kv_heads = shard.layer(layer).kv_heads;
   const Recurrence& r = spec.recurrence;
   switch (axis) {
@@ -21,6 +22,10 @@ Range PartOf(const ModelSpec& spec, Axis axis, const RankShard& shard, int64_t l
       return {shard.heads.begin * head_dim, shard.heads.end * head_dim};
     case Axis::kKeyValues:
       return {kv_heads.begin * head_dim, kv_heads.end * head_dim};
+    case Axis::kValues:
+      return {kv_heads.begin * value_size, kv_heads.end * value_size};
+    case Axis::kAttended:
+      return {shard.heads.begin * value_size, shard.heads.end * value_size};
     case Axis::kMlp:
       return shard.layer(layer).mlp;
     case Axis::kExpertMlp:

@@ -6,6 +6,7 @@
 namespace quire::architectures {
 
 extern const Architecture kLlama, kMistral, kMinistral, kMinistral3;  // llama.cc
+extern const Architecture kLlama4;                                    // llama4.cc
 extern const Architecture kQwen2, kQwen3;                             // qwen.cc
 extern const Architecture kQwen2Vl, kQwen25Vl, kQwen3Vl;              // qwen.cc
 extern const Architecture kPhi3;                                      // phi3.cc
@@ -36,6 +37,7 @@ extern const Architecture kErnie, kErnieMoe;                          // ernie.c
 extern const Architecture kLfm2, kLfm2Moe, kLfm3;                     // lfm2.cc
 extern const Architecture kQwen3Next, kQwen35Text, kQwen35MoeText;    // qwen_hybrid.cc
 extern const Architecture kBamba;                                     // bamba.cc
+extern const Architecture kFalconH1;                                  // falcon_h1.cc
 extern const Architecture kNemotronH, kNemotronHMoe;                  // nemotron_h.cc
 extern const Architecture kSeedOss;                                   // seed_oss.cc
 extern const Architecture kArcee;                                     // arcee.cc
@@ -43,6 +45,7 @@ extern const Architecture kExaone4, kExaoneMoe;                       // exaone4
 extern const Architecture kAfmoe;                                     // afmoe.cc
 extern const Architecture kHunyuanDense, kHunyuanMoe, kHunyuan3;      // hunyuan.cc
 extern const Architecture kCwm;                                       // cwm.cc
+extern const Architecture kMimoV2;                                    // mimo_v2.cc
 extern const Architecture kGptOss;                                    // gpt_oss.cc
 extern const Architecture kDeepseekV2, kDeepseekV3, kGlm4MoeLite;     // deepseek.cc
 extern const Architecture kBert, kRoberta, kXlmRoberta, kCamembert;   // bert.cc
@@ -51,6 +54,7 @@ extern const Architecture kModernBert;                                // modern_
 extern const Architecture kDistilBert;                                // distilbert.cc
 extern const Architecture kMpNet;                                     // mpnet.cc
 extern const Architecture kNomicBert;                                 // nomic_bert.cc
+extern const Architecture kJinaV3;                                    // jina_v3.cc
 extern const Architecture kNew, kGte;                                 // gte.cc
 extern const Architecture kJinaBert;                                  // jina_bert.cc
 

@@ -23,18 +23,18 @@ ModelSpec BambaFromHf(const HfConfig& config) {
   return spec;
 }
 
+}  // namespace
+
 std::vector<WeightSpec> BambaWeights(const ModelSpec& spec) {
   std::vector<WeightSpec> weights = LlamaWeights(spec);
   Rename(weights, Role::kMlpNorm, "model.layers.{}.pre_ff_layernorm.weight");
-  Rename(weights, Role::kGate, "model.layers.{}.feed_forward.gate_proj.weight");
-  Rename(weights, Role::kUp, "model.layers.{}.feed_forward.up_proj.weight");
-  Rename(weights, Role::kDown, "model.layers.{}.feed_forward.down_proj.weight");
+  Rename(weights, Role::kGate, kFeedForwardGate);
+  Rename(weights, Role::kUp, kFeedForwardUp);
+  Rename(weights, Role::kDown, kFeedForwardDown);
   Rename(weights, Role::kFinalNorm, kFinalLayerNorm);
   AddStateSpaceWeights(spec, kMambaNames, weights);
   return weights;
 }
-
-}  // namespace
 
 constexpr Architecture kBamba = {"bamba", nullptr, BambaFromHf, nullptr, BambaWeights};
 

@@ -29,6 +29,9 @@ ModelSpec PostNormEncoderFromGguf(const GgufConfig& config);
 /// Gives token types and norms the names that GGUF files of models like BERT use.
 std::vector<WeightSpec> WithGgufNames(std::vector<WeightSpec> weights);
 
+/// Returns the weights of NomicBERT, whose names Jina v3 shares in part.
+std::vector<WeightSpec> NomicBertWeights(const ModelSpec& spec);
+
 /// True when config.json names a class that scores pairs of texts, or that classifies texts. Such a class has layers
 /// after pooling, which the caller describes.
 bool Classifies(const HfConfig& config);

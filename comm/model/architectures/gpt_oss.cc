@@ -79,7 +79,7 @@ std::vector<WeightSpec> GptOssWeights(const ModelSpec& spec) {
   WeightOf(weights, Role::kMlpNorm).gguf = GgufName(Role::kAttentionAfterNorm);
   if (spec.qkv_bias) AddQkvBiases(weights, false);
   if (spec.out_bias) AddAttentionOutBias(weights);
-  weights.insert(weights.begin() + 1, {Role::kSinks, "model.layers.{}.self_attn.sinks", Axis::kHeads, Axis::kOne});
+  weights.insert(weights.begin() + 1, {Role::kSinks, kSinksName, Axis::kHeads, Axis::kOne});
   AddMixtureWeights(spec, kNames, weights);
   return weights;
 }

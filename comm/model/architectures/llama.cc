@@ -169,8 +169,9 @@ ModelSpec LlamaFromGguf(const GgufConfig& config) {
   spec.num_heads = config.Count("attention.head_count");
   ReadCounts(config, kGgufKvHeads, &LayerSpec::num_kv_heads, spec, spec.num_heads);
   spec.SetAll(&LayerSpec::head_dim, config.Count("attention.key_length", UsualHeadDim(spec)));
-  const bool has_latents = config.Has("attention.kv_lora_rank");  // deepseek.cc reads the heads of these models
-  if (!has_latents && config.Count("attention.value_length", spec.layers[0].head_dim) != spec.layers[0].head_dim) {
+  // deepseek.cc and mimo_v2.cc read the heads of these models.
+  const bool read_elsewhere = config.Has("attention.kv_lora_rank") || config.Has("attention.value_scale");
+  if (!read_elsewhere && config.Count("attention.value_length", spec.layers[0].head_dim) != spec.layers[0].head_dim) {
     Fail("{}: values of another length than keys are not supported", config.path());
   }
   ReadMlpColumns(config, spec);

@@ -41,6 +41,13 @@ void ReadKinds(const HfConfig& config, ModelSpec& spec, int64_t window, const st
 
 /// The final norm's name in safetensors of some families. The other families call it model.norm.
 inline constexpr const char* kFinalLayerNorm = "model.final_layernorm.weight";
+/// The MLP's names in safetensors of Bamba, Falcon-H1 and Llama 4.
+inline constexpr const char *kFeedForwardGate = "model.layers.{}.feed_forward.gate_proj.weight",
+                            *kFeedForwardUp = "model.layers.{}.feed_forward.up_proj.weight",
+                            *kFeedForwardDown = "model.layers.{}.feed_forward.down_proj.weight";
+
+/// The name of attention sinks in safetensors of gpt-oss and of MiMo-V2 as HF saves it.
+inline constexpr const char* kSinksName = "model.layers.{}.self_attn.sinks";
 
 /// Returns the weight with this role. Aborts when the list has no such weight.
 WeightSpec& WeightOf(std::vector<WeightSpec>& weights, Role role);

@@ -48,7 +48,7 @@ Recurrence StateSpaceFromHf(const HfConfig& config, const StateSpaceKeys& keys) 
 }
 
 Recurrence StateSpaceFromGguf(const GgufConfig& config, const ModelSpec& spec) {
-  const auto first = std::ranges::find(spec.layers, Mixer::kStateSpace, &LayerSpec::mixer) - spec.layers.begin();
+  const auto first = std::ranges::find_if(spec.layers, &LayerSpec::has_state_space) - spec.layers.begin();
   Recurrence recurrence = StateHeadsFromGguf(config, config.Count("ssm.group_count", 1));
   recurrence.taps_bias = Has(config, Role::kStateValueTapsBias, first);
   return recurrence;
@@ -90,8 +90,8 @@ void AddStateSpaceWeights(const ModelSpec& spec, const StateSpaceNames& names, s
                                   {Role::kStateRate, names.rate, kStateHeads, kOne},
                                   {Role::kStateDecayBias, names.step_bias, kStateHeads, kOne},
                                   {Role::kStateSkip, names.skip, kStateHeads, kOne},
-                                  {Role::kStateNorm, names.norm, kStateValues, kOne},
                                   {Role::kStateOut, names.out, kHidden, kStateValues}};
+  if (spec.recurrence.norm != StateNorm::kNone) mine.push_back({Role::kStateNorm, names.norm, kStateValues, kOne});
   if (spec.recurrence.taps_bias) {
     mine.push_back(fused(Role::kStateValueTapsBias, names.taps_bias, kStateValues, kOne));
     mine.push_back(fused(Role::kStateKeyTapsBias, names.taps_bias, kStateKeys, kOne));

@@ -37,4 +37,7 @@ extern const StateSpaceNames kMambaNames;
 
 void AddStateSpaceWeights(const ModelSpec& spec, const StateSpaceNames& names, std::vector<WeightSpec>& weights);
 
+/// Returns the weights as Bamba's files name them.
+std::vector<WeightSpec> BambaWeights(const ModelSpec& spec);
+
 }  // namespace quire::architectures

@@ -68,8 +68,9 @@ extern const MixtureNames kExpertBiasMixtureNames;
 /// in newer files of other families.
 inline constexpr const char *kStackedGateUp = "model.layers.{}.mlp.experts.gate_up_proj",
                             *kStackedDown = "model.layers.{}.mlp.experts.down_proj";
-/// The end of the name of stacked gates and ups, after the layer's number.
-inline constexpr std::string_view kStackedEnd = std::string_view(kStackedGateUp).substr(sizeof("model.layers.{}") - 1);
+/// The end of the name of stacked gates and ups, in all families.
+inline constexpr std::string_view kStackedEnd =
+    std::string_view(kStackedGateUp).substr(sizeof("model.layers.{}.mlp") - 1);
 
 /// Adds the mixture's weights, and removes the dense MLP's weights when every layer has a mixture.
 void AddMixtureWeights(const ModelSpec& spec, const MixtureNames& names, std::vector<WeightSpec>& weights);

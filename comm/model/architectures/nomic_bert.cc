@@ -57,6 +57,8 @@ ModelSpec NomicBertFromGguf(const GgufConfig& config) {
   return spec;
 }
 
+}  // namespace
+
 std::vector<WeightSpec> NomicBertWeights(const ModelSpec& spec) {
   using enum Role;
   using enum Axis;
@@ -75,8 +77,6 @@ std::vector<WeightSpec> NomicBertWeights(const ModelSpec& spec) {
   AddFusedQkv(spec, weights, "bert.encoder.layers.{}.attn.Wqkv.weight");
   return WithGgufNames(std::move(weights));
 }
-
-}  // namespace
 
 constexpr Architecture kNomicBert = {.hf = "nomic_bert",
                                      .gguf = "nomic-bert",

@@ -151,7 +151,7 @@ Rope RopeFromHf(const HfConfig& config, const HfConfig& scaling, int64_t head_di
 }
 
 std::optional<RopesOfKinds> RopesOfKindsFromHf(const HfConfig& config, int64_t head_dim, double full_theta,
-                                               double sliding_theta) {
+                                               double sliding_theta, double partial) {
   if (!config.Has("rope_parameters")) return std::nullopt;
   const std::string path = config.path() + ": rope_parameters";
   const HfConfig kinds(config.At("rope_parameters"), path);
@@ -159,9 +159,21 @@ std::optional<RopesOfKinds> RopesOfKindsFromHf(const HfConfig& config, int64_t h
   const auto rope_of = [&](const char* kind, double theta) {
     if (!kinds.Has(kind)) return Rope{.theta = theta};
     const HfConfig scaling(kinds.At(kind), path + ": " + kind);
-    return RopeFromHf(config, scaling, head_dim, {.theta = theta});
+    return RopeFromHf(config, scaling, head_dim, {.theta = theta, .partial = partial});
   };
   return RopesOfKinds{rope_of("full_attention", full_theta), rope_of("sliding_attention", sliding_theta)};
+}
+
+std::vector<bool> RotatingLayersFromHf(const HfConfig& config, size_t count) {
+  const std::vector<double> listed = config.Reals("no_rope_layers");
+  const int64_t interval = config.Count("no_rope_layer_interval", kUsualRotationInterval);
+  if (interval < 1) Fail("{}: no_rope_layer_interval = {} is out of range", config.path(), interval);
+  if (!listed.empty() && listed.size() != count)
+    Fail("{}: no_rope_layers lists {} layers of {}", config.path(), listed.size(), count);
+  std::vector<bool> rotates(count);
+  for (size_t i = 0; i < count; ++i)
+    rotates[i] = listed.empty() ? static_cast<int64_t>(i + 1) % interval != 0 : listed[i] != 0;
+  return rotates;
 }
 
 Rope RopeFromGguf(const GgufConfig& config, int64_t head_dim) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "comm/model/config_reader.h"
 #include "comm/model/rope.h"
@@ -37,9 +38,17 @@ struct RopesOfKinds {
   Rope full, sliding;  // ropes of layers without a window, and of layers with a window
 };
 
-/// Reads rope_parameters if it has an object for each kind of layer; returns nullopt otherwise.
+/// Reads rope_parameters if it has an object for each kind of layer; returns nullopt otherwise. `partial`:
+/// RopeHabits::partial.
 std::optional<RopesOfKinds> RopesOfKindsFromHf(const HfConfig& config, int64_t head_dim, double full_theta,
-                                               double sliding_theta);
+                                               double sliding_theta, double partial = 0);
+
+/// Every so many layers, SmolLM3 and Llama 4 have one that does not rotate.
+inline constexpr int64_t kUsualRotationInterval = 4;
+
+/// Returns which of `count` layers rotate. no_rope_layers has a 1 for each layer that rotates; without that list, every
+/// `no_rope_layer_interval`-th layer does not rotate.
+std::vector<bool> RotatingLayersFromHf(const HfConfig& config, size_t count);
 
 /// Returns YaRN's factor for cosines and sines in a context `scale` times as long as the original one: 1 + 0.1 * mscale
 /// * ln(scale), or 1 for a scale of at most 1. Attention scores grow by the factor's square.

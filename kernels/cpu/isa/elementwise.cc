@@ -219,6 +219,21 @@ void AddRowsRows(const AddRowsParams& p, int64_t row_begin, int64_t row_end) {
   }
 }
 
+void ScaleColumnsRows(const ScaleColumnsParams& p, int64_t row_begin, int64_t row_end) {
+  for (int64_t row = row_begin; row < row_end; ++row) {
+    float* x = p.rows + row * p.row_stride;
+    for (int64_t i = 0; i < p.columns; ++i) x[i] *= p.factors[i];
+  }
+}
+
+void ScaleRowsRows(const ScaleRowsParams& p, int64_t row_begin, int64_t row_end) {
+  for (int64_t row = row_begin; row < row_end; ++row) {
+    const float factor = p.factors[p.of_row[row]];
+    float* x = p.rows + row * p.columns;
+    for (int64_t i = 0; i < p.columns; ++i) x[i] *= factor;
+  }
+}
+
 void GateMulRows(const GateMulParams& p, int64_t row_begin, int64_t row_end) {
   // gate_up has runs of gates and of equally many ups in turn: whole rows, or 8 numbers each if interleaved.
   const int64_t run = p.interleaved ? 8 : p.columns;

@@ -29,6 +29,8 @@ void LayerNormRows(const LayerNormParams& p, int64_t row_begin, int64_t row_end)
 void ActivateRows(const ActivateParams& p, int64_t row_begin, int64_t row_end);
 void CombineExpertsRows(const CombineExpertsParams& p, int64_t row_begin, int64_t row_end);
 void AddRowsRows(const AddRowsParams& p, int64_t row_begin, int64_t row_end);
+void ScaleColumnsRows(const ScaleColumnsParams& p, int64_t row_begin, int64_t row_end);
+void ScaleRowsRows(const ScaleRowsParams& p, int64_t row_begin, int64_t row_end);
 float RowMax(const float* x, int64_t count);
 void Weigh(const WeighParams& p);
 

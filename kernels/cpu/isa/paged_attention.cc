@@ -424,8 +424,9 @@ void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scr
   }
 
   EachRow(p, item, [&](int64_t row, int64_t, int64_t query, int64_t head) {
-    float* out = p.out + query * p.out_stride + head * dim;
-    for (int64_t d = 0; d < dim; ++d) out[d] = rows.out[row * dim + d] / rows.sum[row];
+    const int64_t size = p.out_size();
+    float* out = p.out + query * p.out_stride + head * size;
+    for (int64_t d = 0; d < size; ++d) out[d] = rows.out[row * dim + d] / rows.sum[row];
   });
 }
 

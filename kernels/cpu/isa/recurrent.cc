@@ -194,14 +194,17 @@ void GatedNormRows(const GatedNormParams& p, int64_t row_begin, int64_t row_end)
 void GateSquaresRows(const GateSquaresParams& p, int64_t row_begin, int64_t row_end) {
   for (int64_t row = row_begin; row < row_end; ++row) {
     float* numbers = static_cast<float*>(p.rows) + row * p.columns;
-    const float* gates = static_cast<const float*>(p.gates) + row * p.gate_stride;
+    const float* gates = p.gates == nullptr ? nullptr : static_cast<const float*>(p.gates) + row * p.gate_stride;
     for (int64_t group = 0; group < p.num_groups; ++group) {
       Vec squares = {};
       for (int64_t i = p.begin(group), end = p.begin(group + 1); i < end; i += kLanes) {
-        const Vec gate = LoadUpTo(gates + i, end - i);
-        const Vec gated = LoadUpTo(numbers + i, end - i) * gate * Sigmoid(gate);
-        StoreUpTo(numbers + i, gated, end - i);
-        squares = MulAdd(gated, gated, squares);
+        Vec x = LoadUpTo(numbers + i, end - i);
+        if (gates != nullptr) {
+          const Vec gate = LoadUpTo(gates + i, end - i);
+          x = x * gate * Sigmoid(gate);
+          StoreUpTo(numbers + i, x, end - i);
+        }
+        squares = MulAdd(x, x, squares);
       }
       p.squares[row * p.num_groups + group] = Sum(squares);
     }

@@ -73,7 +73,7 @@ void BeginBlock(const PagedAttentionParams& p, const AttentionItem& item, const 
 }
 
 void EndBlock(const PagedAttentionParams& p, const AttentionItem& item, const RowBlock& block) {
-  const int64_t dim = p.cache.head_dim;
+  const int64_t dim = p.out_size();
   float* to[kBlockRows];
   EachRow(p, item, block,
           [&](int64_t lane, int64_t query, int64_t head) { to[lane] = p.out + query * p.out_stride + head * dim; });

@@ -13,6 +13,8 @@
 #include "kernels/paged_attention.h"
 #include "kernels/rms_norm.h"
 #include "kernels/rope.h"
+#include "kernels/scale_columns.h"
+#include "kernels/scale_rows.h"
 #include "kernels/sum_squares.h"
 #include "kernels/wide_norm.h"
 
@@ -88,6 +90,8 @@ struct IsaTable {
   void (*layer_norm)(const LayerNormParams&, int64_t row_begin, int64_t row_end);
   void (*activate)(const ActivateParams&, int64_t row_begin, int64_t row_end);
   void (*add_rows)(const AddRowsParams&, int64_t row_begin, int64_t row_end);
+  void (*scale_columns)(const ScaleColumnsParams&, int64_t row_begin, int64_t row_end);
+  void (*scale_rows)(const ScaleRowsParams&, int64_t row_begin, int64_t row_end);
   void (*combine_experts)(const CombineExpertsParams&, int64_t row_begin, int64_t row_end);
   float (*row_max)(const float* x, int64_t count);  // NaN counts as -infinity
   void (*weigh)(const WeighParams&);

@@ -164,7 +164,10 @@ TEST(CudaEngineRefusalTest, Error_NamesTheProblemAndTheRemedy_WhenAModelCannotRu
   for (const auto& [hybrid, problem] :
        {std::pair{"deepseekv2", "sizes of latents that are multiples of 8, not 20"},
         {"qwen3next", "128 rows and a multiple of 8 columns, the model's are of 12 and 10"},
-        {"lfm2", "channels that are a multiple of 32, the model has 48"}}) {
+        {"lfm2", "channels that are a multiple of 32, the model has 48"},
+        {"falconh1", "no layers with attention and a state space side by side"},
+        {"llama4", "no attention within chunks of the context"},
+        {"mimov2", "no values of another size than keys"}}) {
     const ModelFiles files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + hybrid);
     EXPECT_THAT(
         [&] {

@@ -37,6 +37,7 @@ void CudaDecoder::MixTokens(int64_t layer) {
       return NormGroups(layer);
     case Mixer::kNone:
     case Mixer::kAttention:
+    case Mixer::kAttentionAndStateSpace:  // shape.mixer is then kStateSpace
       Fail("layer {} keeps no state", layer);
   }
 }

@@ -16,7 +16,7 @@ inline constexpr int64_t kLeastGroup = 4;
 inline bool AttendsByTiles(const PagedAttentionParams& p) {
   return p.cache.type == NumberType::kF16 && p.cache.block_size % kLanes == 0 &&
          p.cache.head_dim % kPairedNumbers == 0 && p.num_heads >= kLeastGroup * p.cache.num_kv_heads &&
-         p.relative_bias == nullptr && p.context_begin == nullptr;
+         p.relative_bias == nullptr && p.context_begin == nullptr && p.out_dim == 0;
 }
 
 }  // namespace quire::kernels::QUIRE_ISA
