@@ -545,7 +545,7 @@ MUTANTS = [
            "EncodeBetween(piece.text, piece.text.data() == marked.text.data(), work);", "EncodeBetween(piece.text, true, work);",
            ["coordinator/tokenizer_test:*metaspace_first*"]),
     Mutant("a space that was put in front is shown", "coordinator/text/tokenizer/detokenizer.cc",
-           "for (; spaces > 0; --spaces) text.erase(text.find(' '), 1);", "",
+           "for (size_t at; spaces > 0 && (at = text.find(' ')) != std::string::npos; --spaces) text.erase(at, 1);", "",
            ["coordinator/tokenizer_test:*metaspace_llama2*"]),
     Mutant("a shorter token takes the place of a single_word inside a word", "coordinator/text/tokenizer/added_tokens.cc",
            "    size_t begin = found.begin, end = found.begin + found.length;\n    at = end;",
