@@ -44,6 +44,7 @@ class LongPasses {
   /// True when the request's pass may begin. Beside others, a pass begins only where the workers may keep its rows, and
   /// where passes leave half of the places and a quarter of the blocks to prompts that one step computes.
   bool MayBegin(const Request& request) const;
+  bool MayTakePart(const ClientAccount& client, const StepDraft& draft) const;
   static int LeastTokens(const StepDraft& draft);
   double CostOfToken(int prompt_tokens) const;
 
