@@ -7,6 +7,7 @@
 #include "kernels/gate_mul.h"
 #include "kernels/rms_norm.h"
 #include "kernels/route_experts.h"
+#include "worker/cpu/buffer_list.h"
 #include "worker/cpu/cpu_decoder.h"
 
 namespace quire {
@@ -32,12 +33,12 @@ void Activate(const kernels::CpuStream& stream, const ModelSpec& spec, const std
 
 }  // namespace
 
-ExpertActivations::ExpertActivations(const ModelSpec& spec, const RankShard& shard, int64_t max_tokens) {
+template <class Make>
+void ExpertActivations::ForEach(const ModelSpec& spec, const RankShard& shard, int64_t max_tokens, const Make& make) {
   if (spec.num_mixture_layers() == 0) return;
   const Mixture& m = spec.mixture;
   const int64_t pairs = max_tokens * m.experts_per_token, columns = shard.expert_mlp.size();
   const int64_t gates = spec.gated_mlp ? 1 : 0;
-  const auto make = [](auto& list, int64_t count) { list.resize(static_cast<size_t>(count)); };
   make(logits, max_tokens * RouterWidth(m));
   make(chosen, pairs);
   make(weights, pairs);
@@ -55,6 +56,16 @@ ExpertActivations::ExpertActivations(const ModelSpec& spec, const RankShard& sha
   if (!m.normed_apart) return;
   make(terms, 2 * max_tokens * spec.hidden_size);
   make(sums, 2 * max_tokens * spec.hidden_size);
+}
+
+ExpertActivations::ExpertActivations(const ModelSpec& spec, const RankShard& shard, int64_t max_tokens) {
+  ForEach(spec, shard, max_tokens, ResizeBuffer);
+}
+
+int64_t ExpertActivations::Bytes(const ModelSpec& spec, const RankShard& shard, int64_t max_tokens) {
+  BufferBytes bytes;
+  ExpertActivations().ForEach(spec, shard, max_tokens, bytes.counter());
+  return bytes.sum();
 }
 
 void CpuDecoder::NormRoute(int64_t layer) {
@@ -180,8 +191,7 @@ void CpuDecoder::MultiplyShared(int64_t layer, float* out) {
   AddAdapters(AdaptedProduct::kSharedIn, layer, experts_in_, spec_.hidden_size, adapters, in.data(), width);
   Activate(stream_, spec_, in, a.shared_activated, tokens_, columns);
   Matmul(a.shared_activated.data(), w.shared_down, out, spec_.hidden_size, tokens_, activations_);
-  AddAdapters(AdaptedProduct::kSharedDown, layer, a.shared_activated.data(), columns, adapters, out,
-              spec_.hidden_size);
+  AddAdapters(AdaptedProduct::kSharedDown, layer, a.shared_activated.data(), columns, adapters, out, spec_.hidden_size);
 }
 
 }  // namespace quire

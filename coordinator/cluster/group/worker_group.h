@@ -101,8 +101,8 @@ class WorkerGroup {
   /// Returns the longest time for which a rank's computing thread has waited for a core since the awaited step began.
   Clock::duration Starved() const;
   void OnAnswer(Rank rank, const Frame& frame);
-  /// Calls Pump until every rank has sent a message, which `handle` checks. Throws after `patience`; the error says
-  /// that the ranks did not do `what`.
+  /// Calls Pump until every rank has sent a message, which `handle` checks. Throws after `patience`, or later on a busy
+  /// machine (DelayOfStart); the error says that the ranks did not do `what`.
   void AwaitAll(const char* what, std::chrono::seconds patience,
                 const std::function<void(Rank, const Message&)>& handle);
   [[noreturn]] void OnFailure(Rank rank, const FailureMessage& failure) const;

@@ -12,8 +12,7 @@ namespace quire {
 /// elsewhere (text/tokenizer/same_tokens.h).
 DraftModelSettings DraftModelOf(const Topology& topology, const ModelFiles& model);
 
-/// Returns the most rows that the sequences with drafts of a step have, where workers keep such rows because the model
-/// carries states; 0: they keep none.
-int32_t MostDraftRows(const Topology& topology, const ModelSpec& served);
+/// Returns the most rows that the sequences with drafts of a step have; 0: no sequence has drafts.
+int32_t MostDraftRows(const Topology& topology);
 
 }  // namespace quire
