@@ -151,9 +151,9 @@ class PlanTest(unittest.TestCase):
         self.assertRegex(done.stdout, "take     -tp ")
 
     def test_plan_names_flags_that_would_fit_when_a_model_does_not(self):
-        """Memory for all but half of the weights holds neither the weights nor blocks, but weights of fewer bits fit."""
-        _, said = plan("--model", TINY, "-tp", "1", "--num-kv-blocks", "2", "--no-speed")
-        small = ("--rank-memory", str((said["ranks"][0]["total_bytes"] - said["ranks"][0]["weight_bytes"] // 2) / 2**30), "--no-speed")
+        """Memory for int8 weights and two blocks does not hold the model's own weights."""
+        _, said = plan("--model", TINY, "-tp", "1", "--num-kv-blocks", "2", "--quantization", "int8", "--no-speed")
+        small = ("--rank-memory", str(said["ranks"][0]["total_bytes"] / 2**30), "--no-speed")
         status, said = plan("--model", TINY, "-tp", "1", *small)
         self.assertEqual((status, said["fits"]), (1, False))
         self.assertRegex(said["problem"], r"1 worker on .* would take .* of weights \+ .*, and --rank-memory allows .* MiB in all")
