@@ -8,27 +8,43 @@
 
 namespace quire {
 
-/// Escapes control characters as \n, \t, \r, \x1b or \u0080, and keeps everything else. So text from outside can
-/// neither begin a log line of its own nor control the terminal.
+/// Returns the length of the UTF-8 character with which the text begins; 0 if it begins with none.
+inline size_t LengthOfCharacter(std::string_view text) {
+  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  const unsigned lead = byte(0);
+  const size_t length = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  }
+  const bool overlong = (lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xf0 && byte(1) < 0x90);
+  const bool surrogate = lead == 0xed && byte(1) > 0x9f, beyond_unicode = lead == 0xf4 && byte(1) > 0x8f;
+  return overlong || surrogate || beyond_unicode ? 0 : length;
+}
+
+/// Escapes control characters as \n, \t, \r, \x1b or \u0080, and bytes that are not UTF-8 as \xff; keeps everything
+/// else. So text from outside can neither begin a log line of its own nor control the terminal, whatever encoding the
+/// terminal has, and a log stays UTF-8.
 inline std::string WithoutControls(std::string_view text) {
   std::string plain;
   plain.reserve(text.size());
-  for (size_t i = 0; i < text.size(); ++i) {
+  for (size_t i = 0; i < text.size();) {
     const auto c = static_cast<unsigned char>(text[i]);
+    const size_t length = LengthOfCharacter(text.substr(i, 4));
     // U+0080 to U+009F are control characters, too. UTF-8 writes them as 0xC2 and one byte of 0x80 to 0x9f.
-    const bool c1 = c == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0;
+    const bool c1 = length == 2 && c == 0xc2 && static_cast<unsigned char>(text[i + 1]) < 0xa0;
     if (c == '\n')
       plain += "\\n";
     else if (c == '\r')
       plain += "\\r";
     else if (c == '\t')
       plain += "\\t";
-    else if (c < 0x20 || c == 0x7f)
+    else if (c < 0x20 || c == 0x7f || length == 0)
       plain += fmt::format("\\x{:02x}", c);
     else if (c1)
-      plain += fmt::format("\\u{:04x}", static_cast<unsigned char>(text[++i]));
+      plain += fmt::format("\\u{:04x}", static_cast<unsigned char>(text[i + 1]));
     else
-      plain += text[i];
+      plain += text.substr(i, length);
+    i += std::max<size_t>(length, 1);
   }
   return plain;
 }

@@ -381,7 +381,8 @@ struct HandshakeWriter {
     b.Finish(wire::CreateHelloDirect(b, m.fingerprint.c_str(), m.isa.c_str(), m.bytes_per_block, m.weight_bytes,
                                      m.available_bytes, m.load_millis, m.bytes_per_state, m.whole_block.bytes,
                                      &m.whole_block.given, &m.whole_block.taken, m.whole_state.bytes,
-                                     &m.whole_state.given, &m.whole_state.taken));
+                                     &m.whole_state.given, &m.whole_state.taken, m.working.process_bytes,
+                                     m.working.step_bytes, m.working.file_bytes));
     return FrameKind::kHello;
   }
   FrameKind operator()(const StartMessage& m) const {
@@ -757,7 +758,8 @@ Message Decode(const Frame& frame) {
                           .load_millis = m.load_millis(),
                           .bytes_per_state = m.bytes_per_state(),
                           .whole_block = ReadPart(m.whole_block_bytes(), m.whole_given(), m.whole_taken()),
-                          .whole_state = ReadPart(m.whole_state_bytes(), m.state_given(), m.state_taken())};
+                          .whole_state = ReadPart(m.whole_state_bytes(), m.state_given(), m.state_taken()),
+                          .working = {m.process_bytes(), m.step_bytes(), m.file_bytes()}};
     }
     case FrameKind::kStart: {
       const auto& m = Root<wire::Start>(frame);

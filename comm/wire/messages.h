@@ -13,11 +13,12 @@
 #include "comm/wire/plan_check.h"
 #include "comm/wire/step_plan.h"
 #include "comm/wire/whole_part.h"
+#include "comm/wire/working_memory.h"
 
 namespace quire {
 
 /// Version of the wire format. Both sides must have the same version (comm/PROTOCOL.md).
-inline constexpr uint16_t kProtocolVersion = 24;
+inline constexpr uint16_t kProtocolVersion = 25;
 /// Version of the program. The handshake compares it.
 extern const char* const kBuildVersion;
 
@@ -114,6 +115,7 @@ struct HelloMessage {
   int64_t bytes_per_state = 0;  // bytes of one sequence's state on this rank; 0: the model has no state
   WholePart whole_block = {};
   WholePart whole_state = {};
+  WorkingMemory working = {};
 };
 
 struct StartMessage {

@@ -213,11 +213,19 @@ class Preflight {
       for (const std::string& warning : plan.warnings) Warn("sizes", warning);
       if (!plan.problem.empty()) return Fails("sizes", "", plan.problem, "quire plan says what would fit");
       Ok("sizes", "",
-         fmt::format("{} KV blocks and {} of swap space for each rank, sequences of up to {} tokens{}",
-                     plan.usable_blocks(), plan.pools.num_host_blocks, plan.model_len, StagesOf(plan)));
+         fmt::format("{} KV blocks and {} of swap space for each rank, {}sequences of up to {} tokens{}",
+                     plan.usable_blocks(), plan.pools.num_host_blocks, WorkingOf(plan), plan.model_len,
+                     StagesOf(plan)));
     } catch (const Error& error) {
       Skip("sizes", error.what());
     }
+  }
+
+  /// Returns what a rank takes beside weights and blocks; empty where that is not known.
+  static std::string WorkingOf(const MemoryPlan& plan) {
+    int64_t most = 0;
+    for (const RankInfo& rank : plan.ranks) most = std::max(most, rank.working.total());
+    return most == 0 ? "" : fmt::format("{} MiB beside weights and blocks, ", most >> 20);
   }
 
   static std::string StagesOf(const MemoryPlan& plan) {

@@ -172,7 +172,8 @@ void AddModels(const Json& models, std::vector<std::string>& lines) {
   lines.push_back(fmt::format("{}  {}  {:>8}  {:>8}  {:>8}  {:>12}", Cell("MODEL", 26), Cell("STATE", 14), "RUNNING",
                               "WAITING", "MiB", "UNLOADS IN s"));
   for (const Json& model : models) {
-    const int64_t bytes = model.value("weight_bytes", int64_t{0}) + model.value("kv_bytes", int64_t{0});
+    int64_t bytes = 0;
+    for (const char* part : {"weight_bytes", "working_bytes", "kv_bytes"}) bytes += model.value(part, int64_t{0});
     const Json& left = model.at("unloads_in_seconds");
     lines.push_back(fmt::format(
         "{}  {}  {:>8}  {:>8}  {:>8}  {:>12}", Cell(model.at("name").get<std::string>(), 26),

@@ -16,6 +16,7 @@
 #include "coordinator/cluster/launch/launcher.h"
 #include "coordinator/plan/load_forecast.h"
 #include "coordinator/plan/load_report.h"
+#include "coordinator/plan/memory_report.h"
 #include "coordinator/plan/size_text.h"
 #include "coordinator/plan/smaller_ways.h"
 #include "coordinator/plan/speed_plan.h"
@@ -45,12 +46,6 @@ struct Report {
   std::optional<CutReport> cuts;
   std::vector<std::string> mpirun;
 };
-
-int64_t KvBytes(const MemoryPlan& plan, const RankInfo& rank) { return rank.bytes_per_block * plan.pools.num_blocks; }
-
-int64_t SwapBytes(const MemoryPlan& plan, const RankInfo& rank) {
-  return plan.pools.num_host_blocks > 0 ? rank.bytes_per_block * (plan.pools.num_host_blocks + 1) : 0;
-}
 
 void AddPeaks(const PlanCommand& command, Report& report) {
   const AssignMessage& assign = report.memory.assignment;
@@ -146,11 +141,8 @@ void PrintMemory(const Report& report) {
     fmt::print("numbers  {}\n", DescribeNumbers(report.topology, assign.compute));
   for (size_t r = 0; r < plan.ranks.size(); ++r) {
     const RankInfo& rank = plan.ranks[r];
-    const int64_t kv = KvBytes(plan, rank), swap = SwapBytes(plan, rank);
-    const std::string swapped = swap > 0 ? fmt::format(" + {} of swap space", Size(swap)) : "";
-    fmt::print("rank {:<3} {}: {}{} of weights + {} of KV cache{} = {}\n", r, WithoutControls(rank.host),
-               StageText(report.model.spec(), assign.cut(), static_cast<Rank>(r)), Size(rank.weight_bytes), Size(kv),
-               swapped, Size(rank.weight_bytes + kv + swap));
+    fmt::print("rank {:<3} {}: {}{}\n", r, WithoutControls(rank.host),
+               StageText(report.model.spec(), assign.cut(), static_cast<Rank>(r)), MemoryText(plan, rank));
   }
   for (const std::string& line : WaitLines(report.model.spec(), assign.cut())) fmt::print("waits    {}\n", line);
   fmt::print("blocks   {} of {} tokens, {} bytes on the rank with the most heads and layers\n", plan.usable_blocks(),
@@ -181,12 +173,8 @@ Json JsonOf(const Report& report) {
     const auto [first_layer, end_layer] = LayersOf(report.model.spec(), plan.assignment.cut(), static_cast<Rank>(r));
     ranks.push_back({{"host", rank.host},
                      {"stage", plan.assignment.cut().StageOf(static_cast<Rank>(r))},
-                     {"layers", {first_layer, end_layer}},
-                     {"weight_bytes", rank.weight_bytes},
-                     {"block_bytes", rank.bytes_per_block},
-                     {"state_bytes", rank.bytes_per_state},
-                     {"kv_bytes", KvBytes(plan, rank)},
-                     {"swap_bytes", SwapBytes(plan, rank)}});
+                     {"layers", {first_layer, end_layer}}});
+    ranks.back().update(MemoryJson(plan, rank));
   }
   for (const Concurrency& c : report.concurrency)
     concurrency.push_back({{"tokens", c.tokens}, {"sequences", c.sequences}});

@@ -79,7 +79,11 @@ class Rank {
     plan_.Clear();
     step_logits_ = logits_[static_cast<size_t>(steps_++ % kRowSets)];
     const double begin = ThreadSeconds();
-    const auto drawn = sampler_.Draw(step_logits_, batch, table_);
+    const auto width = static_cast<size_t>(part_.size());
+    const auto logits_of = [&](int64_t row, int64_t count) {
+      return std::span(step_logits_).subspan(static_cast<size_t>(row) * width, static_cast<size_t>(count) * width);
+    };
+    const auto drawn = sampler_.Draw(logits_of, batch, table_);
     seconds_ += ThreadSeconds() - begin;
     table_.Resolve(table_.Advance(batch), drawn);
     for (const SampledToken& token : drawn) {

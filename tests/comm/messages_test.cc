@@ -237,6 +237,10 @@ TEST(MessagesTest, HandshakeMessages_SurviveARoundTrip) {
   const Message hello = Decode(Encode(HelloMessage{.bytes_per_block = 7, .bytes_per_state = 1ll << 40}, 1, 0));
   EXPECT_EQ(std::get<HelloMessage>(hello).bytes_per_block, 7);
   EXPECT_EQ(std::get<HelloMessage>(hello).bytes_per_state, 1ll << 40);
+  const WorkingMemory working =
+      std::get<HelloMessage>(Decode(Encode(HelloMessage{.working = {3, 1ll << 40, 5}}, 1, 0))).working;
+  EXPECT_EQ((std::vector{working.process_bytes, working.step_bytes, working.file_bytes}),
+            (std::vector<int64_t>{3, 1ll << 40, 5}));
   const auto whole = [](std::vector<int64_t> given) {
     const HelloMessage sent{.whole_block = {100, given, {10, 90}}, .whole_state = {200, {0, 200}, given}};
     return std::get<HelloMessage>(Decode(Encode(sent, 1, 0)));

@@ -71,16 +71,14 @@ TEST(PredictionLayerPairTest, Assignment_NamesTheModelsOwnFiles_OrRefusesFilesWi
                     HasSubstr("have no layers that predict")));
 }
 
-TEST(DraftRowsTest, WorkersOfAHybrid_KeepTheRowsOfAllSequencesThatMayHaveDraftsInAStep) {
-  const auto hybrid = ModelFiles::Open(PathOf("lfm2"));
+TEST(DraftRowsTest, WorkersAreTold_TheRowsOfAllSequencesThatMayHaveDraftsInAStep) {
   Topology topology;
-  EXPECT_EQ(MostDraftRows(topology, hybrid.spec()), 8 * 9) << "predictions are drafts by default";
-  EXPECT_EQ(MostDraftRows(topology, ModelFiles::Open(PathOf("gqa")).spec()), 0) << "it carries no state";
+  EXPECT_EQ(MostDraftRows(topology), 8 * 9) << "predictions are drafts by default";
   topology.speculation.num_tokens = 3;
   topology.scheduler.max_running = 5;
-  EXPECT_EQ(MostDraftRows(topology, hybrid.spec()), 5 * 4);
+  EXPECT_EQ(MostDraftRows(topology), 5 * 4);
   topology.speculation.method = SpeculationMethod::kOff;
-  EXPECT_EQ(MostDraftRows(topology, hybrid.spec()), 0);
+  EXPECT_EQ(MostDraftRows(topology), 0);
 }
 
 TEST(SameTokensTest, Tokenizers_ThatDiffer_AreRefused_WithBothNamesAndTheToken) {

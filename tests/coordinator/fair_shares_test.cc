@@ -627,6 +627,19 @@ TEST_F(FairSharesTest, LongPrompts_GetEvenPartsOfTheSteps_WhenManyClientsSendThe
   for (RequestId id = 2; id <= 4; ++id) EXPECT_NEAR(tokens[id], tokens[1], 0.1 * tokens[1]);
 }
 
+TEST_F(FairSharesTest, Pass_HasNoSmallerPartOfTheStep_WhereOtherClientsTextsWaitForItToEnd) {
+  Make(20'000, 3, 512, false, true);  // three places: no second pass may begin
+  ASSERT_FALSE(SubmitText(1, "a", 9000));
+  ASSERT_FALSE(SubmitText(2, "b", 9000));
+  Step();
+  const double beside_one = SliceOf(Step(), 1).equivalent();
+  for (RequestId id = 3; id <= 8; ++id) ASSERT_FALSE(SubmitText(id, std::string(1, char('a' + id)), 9000));
+  EXPECT_DOUBLE_EQ(SliceOf(Step(), 1).equivalent(), beside_one);
+  for (RequestId id = 2; id <= 8; ++id) EXPECT_FALSE(Runs(id));
+  for (RequestId id = 9; id <= 11; ++id) ASSERT_FALSE(SubmitText(id, std::string(1, char('a' + id)), 20));
+  EXPECT_LT(SliceOf(Step(), 1).equivalent(), beside_one) << "short texts have their part";
+}
+
 TEST_F(FairSharesTest, PromptInSlices_TakesNoFurtherStepAndKeepsNoRows_AfterItsRequestIsCancelled) {
   Make(8000, 8, 512, true, true);
   ASSERT_FALSE(SubmitText(1, "a", 9000));

@@ -136,7 +136,19 @@ TEST(LogTest, WithoutControls_EscapesControlCharacters) {
   EXPECT_EQ(WithoutControls(std::string_view("\x1b[31m\x7f\0", 7)), "\\x1b[31m\\x7f\\x00");
   EXPECT_EQ(WithoutControls("\xc2\x9b"), "\\u009b");             // the control character CSI
   EXPECT_EQ(WithoutControls("\xc2\xa0 é 日"), "\xc2\xa0 é 日");  // other characters stay as they are
-  EXPECT_EQ(WithoutControls("\xc2"), "\xc2");
+  EXPECT_EQ(WithoutControls("\U0001f600\u07ff\uffff"), "\U0001f600\u07ff\uffff");
+}
+
+TEST(LogTest, WithoutControls_EscapesBytesThatAreNotUtf8) {
+  EXPECT_EQ(WithoutControls("a\x9b"
+                            "31mb"),
+            "a\\x9b31mb")
+      << "CSI where a terminal takes bytes for characters";
+  EXPECT_EQ(WithoutControls("\xc2"), "\\xc2");
+  EXPECT_EQ(WithoutControls("\xe6\x97x"), "\\xe6\\x97x");
+  for (const char* bad :
+       {"\xc0\x80", "\xe0\x80\x9b", "\xed\xa0\x80", "\xf0\x80\x80\x9b", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80"})
+    EXPECT_EQ(WithoutControls(bad).substr(0, 2), "\\x") << "overlong, a surrogate, or beyond Unicode";
 }
 
 TEST(LogTest, LinesWithoutControls_KeepsLineEndsAndTabs) {

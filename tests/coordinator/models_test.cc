@@ -41,6 +41,26 @@ TEST(ModelSharesTest, MemoryThatOneModelCannotUse_IsGivenToOtherModels_WhateverT
               ElementsAre(50, 275, 275));
 }
 
+TEST(ModelSharesTest, ModelNeeds_WhatAllItsWorkersTakeBesideWeightsAndBlocks) {
+  MemoryPlan plan;
+  plan.ranks.resize(2);
+  for (RankInfo& rank : plan.ranks) {
+    rank.weight_bytes = 100 * kMiB;
+    rank.bytes_per_block = kMiB;
+    rank.working = {.process_bytes = 10 * kMiB, .step_bytes = 5 * kMiB, .file_bytes = kMiB};
+  }
+  plan.pools.num_blocks = 11;
+  plan.model_len = 160;
+  Topology topology;
+  topology.parallel.replicas = 3;
+  topology.cache.num_blocks = 10;
+  ModelSpec spec;
+  spec.max_position = 160;
+  const ModelNeed need = NeedOf(plan, topology, spec);
+  EXPECT_EQ(need.working, int64_t{3} * 2 * 16 * kMiB);
+  EXPECT_EQ(need.With(need.kv_most), int64_t{3} * 2 * (100 + 16 + 11) * kMiB);
+}
+
 TEST(ModelSharesTest, ModelWithAConfiguredCacheSize_KeepsThatSize) {
   EXPECT_THAT(Shares(1000, {Need("a", 100, 400, 400), Need("b", 100, 10, 5000)}), ElementsAre(400, 400));
 }

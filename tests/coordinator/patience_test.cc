@@ -18,7 +18,24 @@ TEST(PatienceTest, SilencePatience_GrowsWithWakeUpDelays_UpToABound) {
   EXPECT_EQ(SilencePatience(seconds(100)), milliseconds(11500));
 }
 
-TEST(PatienceTest, FirstBeatPatience_Is20Seconds) { EXPECT_EQ(FirstBeatPatience(), seconds(20)); }
+TEST(PatienceTest, FirstBeatPatience_Is20Seconds_AndGrowsWithWakeUpDelays_UpToABound) {
+  EXPECT_EQ(FirstBeatPatience(seconds(0)), seconds(20));
+  EXPECT_EQ(FirstBeatPatience(seconds(1)), seconds(24));
+  EXPECT_EQ(FirstBeatPatience(seconds(100)), seconds(30));
+}
+
+TEST(PatienceTest, LostFramePatience_GrowsWithWakeUpDelaysAndTimeWithoutACore_UpToBounds) {
+  EXPECT_EQ(LostFramePatience(seconds(0), seconds(0)), milliseconds(900));
+  EXPECT_EQ(LostFramePatience(milliseconds(200), seconds(3)), milliseconds(4700));
+  EXPECT_EQ(LostFramePatience(seconds(100), seconds(0)), milliseconds(10'900));
+  EXPECT_EQ(LostFramePatience(seconds(0), seconds(1000)), milliseconds(60'900));
+}
+
+TEST(PatienceTest, DelayOfStart_GrowsWithWakeUpDelays_UpToABound) {
+  EXPECT_EQ(DelayOfStart(seconds(0)), seconds(0));
+  EXPECT_EQ(DelayOfStart(milliseconds(250)), seconds(10));
+  EXPECT_EQ(DelayOfStart(seconds(100)), seconds(40));
+}
 
 TEST(PatienceTest, StepPatience_IsTwentyTimesTheUsualStep_AndAtLeastFiveSeconds) {
   EXPECT_EQ(StepPatience(0, seconds(0)), seconds(120)) << "nothing is known before the first";

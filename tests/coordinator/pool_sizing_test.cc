@@ -225,6 +225,40 @@ TEST(PoolSizingTest, NumBlocks_LeaveRoomForSwapSpace) {
   EXPECT_EQ(SizedBlocks(t, BackendKind::kCpu, 400 * kMiB), 25) << "half of what swap space leaves of each half";
 }
 
+TEST(PoolSizingTest, NumBlocks_LeaveRoomForWhatStepsTake_InEachRank) {
+  Topology t;
+  t.cache.memory = 0.5;
+  std::vector<RankInfo> ranks = Ranks(400 * kMiB);
+  for (RankInfo& rank : ranks)
+    rank.working = {.process_bytes = 90 * kMiB, .step_bytes = 60 * kMiB, .file_bytes = 40 * kMiB};
+  EXPECT_EQ(ChoosePools(t, BackendKind::kCpu, ranks, {.max_model_len = 1 << 20}).num_blocks, 25)
+      << "half of what steps and files leave of each half; the process was there when the free memory was read";
+}
+
+TEST(PoolSizingTest, WhatWorkersTakeBesideWeightsAndBlocks_CountsAgainstTheHostsLimit) {
+  Topology t;
+  t.cache.memory_bytes = 3 * kGiB;
+  std::vector<RankInfo> ranks = LimitedRanks(10 * kGiB, 8 * kGiB, kGiB);
+  EXPECT_EQ(Refusal(t, BackendKind::kCpu, ranks), "");
+  ranks[0].working.step_bytes = kGiB, ranks[0].working.process_bytes = kGiB;
+  EXPECT_EQ(Refusal(t, BackendKind::kCpu, ranks), "");
+  ranks[1].working.file_bytes = 1;
+  EXPECT_NE(
+      Refusal(t, BackendKind::kCpu, ranks).find("2.0 GiB of weights + 6.0 GiB of KV cache + 2.0 GiB of processes"),
+      std::string::npos);
+}
+
+TEST(PoolSizingTest, SizesBeyondTheFreeMemory_CauseAWarning_WithWhatStepsTake) {
+  Topology t;
+  t.cache.memory_bytes = kGiB;
+  std::vector<RankInfo> ranks = Ranks(5 * kGiB / 2);
+  EXPECT_TRUE(HostWarnings(t, BackendKind::kCpu, ranks).empty());
+  for (RankInfo& rank : ranks) rank.working = {.process_bytes = kGiB, .step_bytes = kGiB / 2};
+  ASSERT_EQ(HostWarnings(t, BackendKind::kCpu, ranks).size(), 1);
+  EXPECT_NE(HostWarnings(t, BackendKind::kCpu, ranks)[0].find("may take 3.0 GiB, and 2.5 GiB are free"),
+            std::string::npos);
+}
+
 TEST(PoolSizingTest, ChoosePools_NamesTheRemedy_WhenNoBlockFits) {
   Topology t;
   t.cache.memory_bytes = 3 * kMiB;

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <thread>
 
 #include "tests/support/temporary_directory.h"
@@ -91,6 +92,50 @@ TEST_F(WorkerGroupTest, AwaitStep_Throws_AndNamesARankThatDrewAnotherToken) {
     EXPECT_EQ(failure.host, "host2");
     EXPECT_THAT(failure.what(), HasSubstr("rank 2 (pid 102 on host2) drew other tokens than rank 0 in step 1"));
   }
+}
+
+/// A group whose rank 2 says in its heartbeats that it is idle, although it owes the answer to step 1.
+class LostFrameTest : public WorkerGroupTest {
+ protected:
+  /// Sends such heartbeats until the group fails or the time is over. `beat` makes the next one from the time that has
+  /// passed. Returns the failure; empty: there was none.
+  std::string FailureWithin(Clock::duration time, const std::function<BeatMessage(Clock::duration)>& beat) {
+    Channel beats = Channel::Connect("ipc://" + directory_ / "data.ctrl", WorkerIdentity(1, 2));
+    try {
+      for (const auto begin = Clock::now(); Clock::now() - begin < time;) {
+        EXPECT_TRUE(beats.Send("", Encode(beat(Clock::now() - begin), 1, 0)));
+        EXPECT_FALSE(group_.AwaitStepFor(std::chrono::milliseconds(50)));
+      }
+    } catch (const GroupFailure& failure) {
+      EXPECT_EQ(failure.rank, 2);
+      return failure.what();
+    }
+    return "";
+  }
+};
+
+TEST_F(LostFrameTest, RankThatStaysIdle_HasLostAFrame) {
+  EXPECT_THAT(FailureWithin(kPatience, [](auto) { return BeatMessage(); }),
+              HasSubstr("rank 2 (pid 102 on host2) is idle, but step 1 is not answered: a frame was lost"));
+}
+
+TEST_F(LostFrameTest, RankThatWaitedForACoreMeanwhile_HasNotLostAFrame) {
+  const auto starved = [](Clock::duration passed) {
+    const auto micros = std::chrono::duration_cast<std::chrono::microseconds>(passed).count();
+    return BeatMessage{.starved_micros = 1'000'000'000 + micros};
+  };
+  EXPECT_EQ(FailureWithin(std::chrono::seconds(2), starved), "");
+  for (const Rank rank : {2, 0, 1}) Answer(rank, 7);
+  EXPECT_EQ(group_.AwaitStep().tokens.at(0).token, 7);
+}
+
+TEST_F(LostFrameTest, RankThatWaitedForACoreEarlier_HasLostAFrame) {
+  EXPECT_THAT(FailureWithin(kPatience, [](auto) { return BeatMessage{.starved_micros = 1'000'000'000}; }),
+              HasSubstr("a frame was lost"));
+}
+
+TEST_F(LostFrameTest, RankOfAHostThatWakesThreadsLate_HasNotLostAFrame) {
+  EXPECT_EQ(FailureWithin(std::chrono::seconds(2), [](auto) { return BeatMessage{.late_micros = 2'000'000}; }), "");
 }
 
 /// A listener of the group and its launcher that records all calls.

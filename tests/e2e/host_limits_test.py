@@ -145,7 +145,7 @@ class SizesTest(unittest.TestCase):
 
     def test_serve_plan_and_check_warn_alike_of_sizes_beyond_the_free_memory(self):
         """Two workers with half of the memory each fit into the machine, but never into its free memory."""
-        half = ("--kv-cache-memory-bytes", str(total_memory() // 2 - 8 * MIB))
+        half = ("--kv-cache-memory-bytes", str(total_memory() // 2 - 40 * MIB))
         said = json.loads(run("plan", "--no-speed", "--json", *half).stdout)
         self.assertTrue(said["fits"], said)
         self.assertRegex(" ".join(said["warnings"]), "2 workers on .* may take .* free there now")

@@ -161,7 +161,7 @@ class SleepTest(LifeCase):
     def test_sleeping_models_leave_memory_to_others_and_wake_again(self):
         models = listed(("first", "second"))
         for model in models:
-            model["cache"]["num_blocks"] = 1000
+            model["cache"]["num_blocks"] = 20000  # the caches take most of the memory
         size = sizes(models)
         with serve(models, models_memory=max(size.values()) * 7 // 5) as server:
             self.expect_golden(server, "first")

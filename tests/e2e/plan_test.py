@@ -1,12 +1,15 @@
 """Tests that `quire plan` predicts the bytes and blocks of every rank, and that it names models that would fit when one does
 not."""
+import concurrent.futures
 import json
 import os
+import random
 import subprocess
 import tempfile
 import unittest
 
 import verdict
+from model_mix_test import OWN_MEMORY, memory_of
 from server import MODELS, QUIRE, REAL, TINY, Server
 
 
@@ -63,9 +66,33 @@ class PlanTest(unittest.TestCase):
             taken = server.get("/admin/status", admin=True)
             blocks = server.get("/admin/block_map", admin=True)["total"]
         _, said = plan("--model", REAL, "-tp", "2", "--no-speed")
-        self.assertEqual([(rank["weight_bytes"], rank["block_bytes"]) for rank in said["ranks"]],
-                         [(rank["weight_bytes"], rank["kv_bytes_per_block"]) for rank in taken["ranks"]])
+        parts = ("process_bytes", "step_bytes", "file_bytes")
+        self.assertEqual([(rank["weight_bytes"], rank["block_bytes"], *(rank[part] for part in parts)) for rank in said["ranks"]],
+                         [(rank["weight_bytes"], rank["kv_bytes_per_block"], *(rank[part] for part in parts)) for rank in taken["ranks"]])
+        for rank in said["ranks"]:
+            self.assertEqual(rank["total_bytes"], sum(rank[part] for part in ("weight_bytes", "kv_bytes", "swap_bytes", *parts)))
+            self.assertGreater(min(rank[part] for part in parts), 1 << 20)
         self.assertEqual(said["blocks"], blocks)
+
+    @unittest.skipUnless(REAL, "QUIRE_TEST_MODEL is not set")
+    def test_workers_of_the_quickstart_model_take_no_more_memory_than_planned(self):
+        """Prompts with tokens from all of the vocabulary read rows all over the model's file, and fill the cache."""
+        choice = random.Random(1)
+        for ranks in ("1", "2"):
+            flags = ("-tp", ranks, "--num-kv-blocks", "200", "--max-num-batched-tokens", "256")
+            _, said = plan("--model", REAL, *flags, "--no-speed")
+            with self.subTest(ranks=ranks), Server(*flags, model=REAL) as server:
+                def ask(prompt):
+                    body = {"prompt": prompt, "max_tokens": 4, "temperature": 0.8, "ignore_eos": True}
+                    self.assertEqual(server.post("/v1/completions", body)[0], 200)
+                prompts = [[choice.randrange(17, 49000) for _ in range(400)] for _ in range(8)]
+                with concurrent.futures.ThreadPoolExecutor(8) as pool:
+                    list(pool.map(ask, prompts))
+                taken = memory_of(server.worker_pids())
+            weights, total = (sum(rank[part] for rank in said["ranks"]) for part in ("weight_bytes", "total_bytes"))
+            self.assertGreater(taken, weights)
+            if OWN_MEMORY:
+                self.assertLessEqual(taken, 1.05 * total)
 
     def test_plan_reports_the_types_that_a_server_chooses(self):
         for model, flags, types in (("gqa", (), "KV cache float16 (auto), activations int16"),
@@ -124,11 +151,12 @@ class PlanTest(unittest.TestCase):
         self.assertRegex(done.stdout, "take     -tp ")
 
     def test_plan_names_flags_that_would_fit_when_a_model_does_not(self):
-        """For a model of some hundred KB, one rank with 200 KiB has no room for the weights; narrower weights or more ranks fit."""
-        small = ("--rank-memory", str(200 / 1024 / 1024), "--no-speed")
+        """Memory for int8 weights and two blocks does not hold the model's own weights."""
+        _, said = plan("--model", TINY, "-tp", "1", "--num-kv-blocks", "2", "--quantization", "int8", "--no-speed")
+        small = ("--rank-memory", str(said["ranks"][0]["total_bytes"] / 2**30), "--no-speed")
         status, said = plan("--model", TINY, "-tp", "1", *small)
         self.assertEqual((status, said["fits"]), (1, False))
-        self.assertRegex(said["problem"], "1 worker on .* would take .* of weights, and --rank-memory allows 0.2 MiB in all")
+        self.assertRegex(said["problem"], r"1 worker on .* would take .* of weights \+ .*, and --rank-memory allows .* MiB in all")
         self.assertTrue(said["would_fit"], said)
         flag, value = said["would_fit"][0].split(":")[0].split()
         status, said = plan("--model", TINY, flag, value, *small)
@@ -137,7 +165,7 @@ class PlanTest(unittest.TestCase):
     def test_plan_prints_memory_speed_and_the_mpirun_command(self):
         done = subprocess.run([QUIRE, "plan", "--model", TINY, "-tp", "2"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
         self.assertEqual(done.returncode, 0, done.stderr)
-        for line in (r"backend  cpu, 2 ranks", r"rank 1 .* of weights \+ .* of KV cache = ", r"blocks   \d+ of 16 tokens",
+        for line in (r"backend  cpu, 2 ranks", r"rank 1 .* of weights \+ .* of KV cache \+ .* beside them \(process .*, steps .*, pages of files .*\) = ", r"blocks   \d+ of 16 tokens",
                      r"at once  \d+ sequences of \d+ tokens", r"ceilings .* GB/s read", r"step     of 1 at .*bound by ", r"mpirun   mpirun -np 2 .*quire-worker"):
             self.assertRegex(done.stdout, line)
 

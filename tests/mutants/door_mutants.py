@@ -85,7 +85,7 @@ MUTANTS = [
     Mutant("gate: hosts that workers came from are not learned", "comm/wire/gate/port_gate.cc", "    curve->hosts().AddPeer(stranger.outer.get());\n", "",
            ["comm/port_gate_test:PortGateTest.HostOfAWorker*"]),
     Mutant("watch: a rank whose first beat waits behind a flood is lost", "coordinator/cluster/group/worker_group.cc",
-           "info.beats ? SilencePatience(info.late) : FirstBeatPatience()", "SilencePatience(info.late)", ["coordinator/worker_group_test"]),
+           "info.beats ? SilencePatience(info.late) : FirstBeatPatience(own_delay_.largest())", "SilencePatience(info.late)", ["coordinator/worker_group_test"]),
     Mutant("gate: whoever showed the key gives way to strangers", "comm/wire/gate/port_gate.cc", "    strangers.KnowsKey(*next);\n", "",
            ["comm/port_gate_test:PortGateTest.ConnectionWithTheKey*"]),
     Mutant("gate: last words of a side that ended are dropped", "comm/wire/gate/gate_links.cc", "if (ended) link.ended = side;", "if (ended) return false;",

@@ -285,19 +285,20 @@ TEST(HybridDraftsTest, AnswersThatBeginFromAKeptState_HaveTheSameBits_WhenDrafts
   }
 }
 
-TEST(HybridDraftsTest, WeightBytes_CountTheRowsOfDrafts_BeforeAndAfterLoading) {
+TEST(HybridDraftsTest, StepBytes_CountTheRowsOfDrafts_BeforeAndAfterLoading) {
   const auto files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/lfm2");
   const int64_t layers = files.spec().num_state_layers(), width = 3 * files.spec().hidden_size;
   EngineSizes sizes{4, 48, 8, 200, 1, {1, 1}};
   auto collectives = MakeThreadCollectives(2);
-  const auto bytes = [&](Rank rank) { return MemoryOfCpuRank(files, sizes, rank).weight_bytes; };
+  const auto bytes = [&](Rank rank) { return MemoryOfCpuRank(files, sizes, rank).working.step_bytes; };
   const int64_t before = bytes(0) + bytes(1);
   for (const int rows : {18, 48, 1000}) {
     sizes.draft_rows = rows;
     const int64_t kept = layers * std::min(rows, sizes.max_step_tokens) * width * static_cast<int64_t>(sizeof(float));
     EXPECT_EQ(bytes(0) + bytes(1) - before, kept);
     for (Rank rank = 0; rank < 2; ++rank)
-      EXPECT_EQ(MakeCpuEngine(files, sizes, *collectives[static_cast<size_t>(rank)])->weight_bytes(), bytes(rank));
+      EXPECT_EQ(MakeCpuEngine(files, sizes, *collectives[static_cast<size_t>(rank)])->working().step_bytes,
+                bytes(rank));
   }
 }
 

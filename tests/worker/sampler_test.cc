@@ -194,7 +194,12 @@ std::vector<SampledToken> DrawOn(int ranks, const std::vector<float>& logits, co
         mine.insert(mine.end(), begin + vocab[r].begin, begin + vocab[r].end);
       }
       const kernels::CpuStream stream(1 + static_cast<int>(r + 1) % 3);
-      drawn[r] = Sampler(vocab, *collectives[r], stream).Draw(mine, batch.members, batch.table);
+      const auto logits_of = [&](int64_t row, int64_t count) {
+        EXPECT_LE(count, Sampler::kDrawnAtOnce);
+        const auto width = static_cast<size_t>(vocab[r].size());
+        return std::span(mine).subspan(static_cast<size_t>(row) * width, static_cast<size_t>(count) * width);
+      };
+      drawn[r] = Sampler(vocab, *collectives[r], stream).Draw(logits_of, batch.members, batch.table);
     });
   }
   for (auto& thread : threads) thread.join();
@@ -224,6 +229,22 @@ TEST(SamplerTest, Ranks_DrawTheSameTokensAsOneRank_FromShardedRows) {
   EXPECT_EQ(expected[4].top.size(), static_cast<size_t>(kSampledVocab));
   for (const int ranks : {1, 2, 3, 9}) EXPECT_EQ(DrawOn(ranks, logits, specs), expected) << ranks << " ranks";
   EXPECT_EQ(DrawOn(2, logits, {specs[2]}).size(), 1u) << "fewer rows than ranks";
+}
+
+TEST(SamplerTest, MoreRowsThanAreDrawnAtOnce_HaveTheTokensOfTheirOwnLogits) {
+  std::vector<SamplingSpec> specs;
+  while (specs.size() < 2 * Sampler::kDrawnAtOnce + 7) {
+    for (const SamplingSpec& spec : Specs()) specs.push_back(spec);
+  }
+  auto logits = test::Random(4).Floats(static_cast<int64_t>(specs.size()) * kSampledVocab);
+  std::vector<SampledToken> expected;
+  const Batch batch(specs);
+  for (SlotId slot = 0; slot < specs.size(); ++slot) {
+    auto row = logits;
+    expected.push_back(
+        DrawFromRow(std::span(row).subspan(slot * kSampledVocab, kSampledVocab), batch.table.at(slot), slot));
+  }
+  for (const int ranks : {1, 3}) EXPECT_EQ(DrawOn(ranks, logits, specs), expected) << ranks << " ranks";
 }
 
 TEST(SamplerTest, Draws_FollowTheGrammar_OfTheirRow) {

@@ -17,6 +17,9 @@ inline constexpr int64_t kRowsTogether = 120;
 struct CpuActivations {
   CpuActivations(const ModelSpec& spec, const RankShard& shard, int64_t max_tokens);
 
+  /// Returns the bytes of the buffers.
+  static int64_t Bytes(const ModelSpec& spec, const RankShard& shard, int64_t max_tokens);
+
   std::vector<float> residual;      // [T, hidden]
   std::vector<float> normed;        // [T, hidden]
   std::vector<float> qkv;           // [T, QkvWidth]
@@ -27,6 +30,12 @@ struct CpuActivations {
   std::vector<float> layer_inputs;  // [T, layers, layer_input_size]; empty: no layer inputs
   std::vector<float> gated_input;   // [T, layer_input_size]; empty: no layer inputs
   std::vector<float> delta;         // [T, hidden]: this rank's part of what attention or the MLP adds to the residual
+
+ private:
+  CpuActivations() = default;
+  /// Calls make(buffer, count) for each buffer, with its number of elements.
+  template <class Make>
+  void ForEach(const ModelSpec& spec, const RankShard& shard, int64_t max_tokens, const Make& make);
 };
 
 }  // namespace quire

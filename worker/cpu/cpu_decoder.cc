@@ -7,7 +7,6 @@
 #include "kernels/add_rows.h"
 #include "kernels/cap_logits.h"
 #include "kernels/cpu/thread_pool.h"
-#include "kernels/embedding.h"
 #include "kernels/gate_mul.h"
 #include "kernels/layer_norm.h"
 #include "kernels/rms_norm.h"
@@ -47,12 +46,12 @@ CpuDecoder::CpuDecoder(const ModelFiles& files, const RankShard& shard, const ke
       collective_(peers.stage),
       link_(peers.link),
       weights_(files, shard, sizes.compute.quantization, head),
+      pages_(files),
       adapters_(files, shard),
       activations_(ActivationsOf(sizes.compute.activations)),
       alibi_slopes_(LocalSlopes(spec_, shard)),
       relative_bias_(RelativeBiasOf(files, shard)),
       buffers_(spec_, shard, sizes.max_step_tokens),
-      kept_bytes_(KeptRows::MostBytes(spec_, shard, sizes)),
       experts_(spec_, shard, sizes.max_step_tokens),
       mixers_(spec_, shard_, stream, collective_, sizes),
       latents_(spec_, shard_, stream, activations_, sizes.max_step_tokens) {
@@ -69,31 +68,30 @@ CpuDecoder::CpuDecoder(const ModelFiles& files, const RankShard& shard, const ke
   }
 }
 
-std::span<float> CpuDecoder::Forward(const StepInputs& inputs, const KvCache& cache) {
+void CpuDecoder::Forward(const StepInputs& inputs, const KvCache& cache) {
   inputs_ = &inputs;
   cache_ = &cache;
   tokens_ = inputs.num_tokens();
   normed_ = buffers_.normed.data();
   if (const int64_t chunk = spec_.chunk(); chunk > 0) chunks_.Cut(inputs, chunk);
   Decode(spec_, shard_.stage, *this);
-  return logits_;
 }
 
 void CpuDecoder::Embed() {
-  kernels::Embedding(stream_, {.dtype = NumberType::kF32,
-                               .table = weights_.embedding,
-                               .token_ids = inputs_->token_ids.data(),
-                               .out = buffers_.residual.data(),
-                               .num_tokens = tokens_,
-                               .scale = static_cast<float>(spec_.embedding_scale)});
+  LookUp({.dtype = NumberType::kF32,
+          .table = weights_.embedding,
+          .token_ids = inputs_->token_ids.data(),
+          .out = buffers_.residual.data(),
+          .num_tokens = tokens_,
+          .scale = static_cast<float>(spec_.embedding_scale)});
   EmbedAdapters();
   if (spec_.position == Position::kLearned) {
-    kernels::Embedding(stream_, {.dtype = NumberType::kF32,
-                                 .table = weights_.positions,
-                                 .token_ids = inputs_->positions.data(),
-                                 .out = buffers_.residual.data(),
-                                 .num_tokens = tokens_,
-                                 .adds = true});
+    LookUp({.dtype = NumberType::kF32,
+            .table = weights_.positions,
+            .token_ids = inputs_->positions.data(),
+            .out = buffers_.residual.data(),
+            .num_tokens = tokens_,
+            .adds = true});
   }
   if (spec_.token_types > 0) AddTokenTypes();
   if (spec_.layer_input_size > 0) MakeLayerInputs();
@@ -168,7 +166,7 @@ void CpuDecoder::Logits() {
   const int64_t hidden = spec_.hidden_size;
   if (Normed(weights_.final_norm) == buffers_.residual.data())
     std::copy_n(buffers_.residual.data(), tokens_ * hidden, buffers_.normed.data());
-  if (!has_head()) return logits_.clear();
+  if (!has_head()) return;
   // Only rows after which a token is drawn need logits. `normed` keeps all rows for LogitsOfRows and NormedRows.
   const auto draws = static_cast<int64_t>(inputs_->draw_rows.size());
   float* drawing = buffers_.delta.data();
@@ -178,7 +176,13 @@ void CpuDecoder::Logits() {
     std::copy_n(&buffers_.normed[from * static_cast<size_t>(hidden)], hidden, drawing + i * hidden);
     if (!inputs_->adapters.empty()) head_adapters_.push_back(inputs_->adapters[from]);
   }
-  MultiplyHead(drawing, draws, head_adapters_);
+}
+
+std::span<float> CpuDecoder::LogitsOfDraws(int64_t first, int64_t count) {
+  std::span<const int32_t> adapters = head_adapters_;
+  if (!adapters.empty()) adapters = adapters.subspan(static_cast<size_t>(first), static_cast<size_t>(count));
+  MultiplyHead(buffers_.delta.data() + first * spec_.hidden_size, count, adapters);
+  return logits_;
 }
 
 std::span<float> CpuDecoder::LogitsOfRows(int64_t row, int64_t count) {

@@ -6,6 +6,7 @@
 #include "comm/collective/collective.h"
 #include "comm/collective/stage_link.h"
 #include "comm/model/model_files.h"
+#include "kernels/embedding.h"
 #include "kernels/matmul.h"
 #include "worker/cpu/context_chunks.h"
 #include "worker/cpu/cpu_activations.h"
@@ -19,6 +20,7 @@
 #include "worker/cpu/weights.h"
 #include "worker/engine/engine_sizes.h"
 #include "worker/model/decoder.h"
+#include "worker/model/mapped_pages.h"
 
 namespace quire {
 
@@ -35,10 +37,14 @@ class CpuDecoder final : private DecoderOps {
   CpuDecoder(const ModelFiles& files, const RankShard& shard, const kernels::CpuStream& stream, const CpuPeers& peers,
              const EngineSizes& sizes, const Matrices* head = nullptr);
 
-  /// Runs the step: writes the tokens' keys and values into the cache, and returns this rank's logits of the rows after
-  /// which a token is drawn: [draw_rows, local vocab]. The logits are valid until the next call. Returns nothing for
-  /// models that only pool, and before the last stage of a pipeline. Every rank calls this with the same inputs.
-  std::span<float> Forward(const StepInputs& inputs, const KvCache& cache);
+  /// Runs the step: writes the tokens' keys and values into the cache, and makes the rows that LogitsOfDraws reads.
+  /// Every rank calls this with the same inputs.
+  void Forward(const StepInputs& inputs, const KvCache& cache);
+
+  /// Returns this rank's logits of the rows [first, first + count) among those after which a token is drawn: [count,
+  /// local vocab]. The logits are valid until the next call of this function or of LogitsOfRows. Call it after Forward,
+  /// in the last stage of a pipeline; not for models that only pool.
+  std::span<float> LogitsOfDraws(int64_t first, int64_t count);
 
   /// Computes one stage of an encoder's pass for consecutive rows of one text; the pass is divided into slices (Slice).
   /// `inputs` has these rows, and the text's length as its context. `kept` has the text's activations. In a pipeline, a
@@ -52,7 +58,7 @@ class CpuDecoder final : private DecoderOps {
   void AdvanceStates(std::span<const int32_t> rows);
 
   /// Returns this rank's logits of the step's rows [row, row + count): [count, local vocab], valid until the next call
-  /// of this function or of Forward. Call it after Forward.
+  /// of this function or of LogitsOfDraws. Call it after Forward.
   std::span<float> LogitsOfRows(int64_t row, int64_t count);
   /// Returns the normed activations after the last layer for rows [row, row + count): [count, hidden], equal on all
   /// ranks. Call it after Forward or ForwardSlice.
@@ -68,9 +74,6 @@ class CpuDecoder final : private DecoderOps {
   const CpuAdapters& adapters() const { return adapters_; }
   CpuAdapters& adapters() { return adapters_; }
   int64_t state_bytes() const { return mixers_.state_bytes(); }
-  /// Returns the bytes of physical memory that the object takes only later: the input rows of steps with drafts, and
-  /// the activations of texts in slices.
-  int64_t held_bytes() const { return mixers_.held_bytes() + kept_bytes_; }
 
  private:
   void Embed() override;
@@ -91,6 +94,8 @@ class CpuDecoder final : private DecoderOps {
   void AddLayerInput(int64_t layer) override;
   void Logits() override;
 
+  /// Calls kernels::Embedding with parts of the rows, so that few pages of the table's file are mapped at a time.
+  void LookUp(const kernels::EmbeddingParams& params);
   const LayerSpec& LayerOf(int64_t layer) const { return spec_.layers[static_cast<size_t>(layer)]; }
   /// Returns how many numbers of a token attention gives on this rank.
   int64_t HeadsWidth(int64_t layer) const { return shard_.heads.size() * LayerOf(layer).value_size(); }
@@ -171,6 +176,7 @@ class CpuDecoder final : private DecoderOps {
   Collective& collective_;  // the ranks of this rank's stage
   StageLink* const link_;
   ModelWeights weights_;
+  MappedPages pages_;
   CpuAdapters adapters_;
   kernels::Activations activations_;
   std::vector<std::vector<float>> ropes_;        // per rotation: [max_model_len, rotated_dims], cosines, then sines
@@ -186,7 +192,6 @@ class CpuDecoder final : private DecoderOps {
   int64_t tokens_ = 0;
   CpuActivations buffers_;
   const float* normed_ = nullptr;      // rows of NormedRows: buffers_.normed, or those of a text in slices
-  const int64_t kept_bytes_;           // see held_bytes
   const float* experts_in_ = nullptr;  // [T, hidden]: input of the next product, buffers_.normed or .residual
   ExpertActivations experts_;          // buffers of layers with a mixture
   CpuMixers mixers_;
@@ -196,7 +201,7 @@ class CpuDecoder final : private DecoderOps {
   std::vector<int32_t> head_adapters_;  // [R]
   std::vector<float> joined_;           // [T, 2 * hidden]: normed embeddings and hidden states of JoinHidden
   std::vector<float> token_rows_;       // rows of the last call of TokenRows
-  std::vector<float> logits_;           // [R, local vocab], or the rows of the last call of LogitsOfRows
+  std::vector<float> logits_;           // the rows of the last call of LogitsOfDraws or LogitsOfRows
 };
 
 }  // namespace quire

@@ -8,6 +8,7 @@
 #include "kernels/rms_norm.h"
 #include "kernels/route_experts.h"
 #include "kernels/scale_rows.h"
+#include "worker/cpu/buffer_list.h"
 #include "worker/cpu/cpu_decoder.h"
 
 namespace quire {
@@ -33,12 +34,12 @@ void Activate(const kernels::CpuStream& stream, const ModelSpec& spec, const std
 
 }  // namespace
 
-ExpertActivations::ExpertActivations(const ModelSpec& spec, const RankShard& shard, int64_t max_tokens) {
+template <class Make>
+void ExpertActivations::ForEach(const ModelSpec& spec, const RankShard& shard, int64_t max_tokens, const Make& make) {
   if (spec.num_mixture_layers() == 0) return;
   const Mixture& m = spec.mixture;
   const int64_t pairs = max_tokens * m.experts_per_token, columns = shard.expert_mlp.size();
   const int64_t gates = spec.gated_mlp ? 1 : 0;
-  const auto make = [](auto& list, int64_t count) { list.resize(static_cast<size_t>(count)); };
   make(logits, max_tokens * RouterWidth(m));
   make(chosen, pairs);
   make(weights, pairs);
@@ -60,6 +61,16 @@ ExpertActivations::ExpertActivations(const ModelSpec& spec, const RankShard& sha
   if (!m.normed_apart) return;
   make(terms, 2 * max_tokens * spec.hidden_size);
   make(sums, 2 * max_tokens * spec.hidden_size);
+}
+
+ExpertActivations::ExpertActivations(const ModelSpec& spec, const RankShard& shard, int64_t max_tokens) {
+  ForEach(spec, shard, max_tokens, ResizeBuffer);
+}
+
+int64_t ExpertActivations::Bytes(const ModelSpec& spec, const RankShard& shard, int64_t max_tokens) {
+  BufferBytes bytes;
+  ExpertActivations().ForEach(spec, shard, max_tokens, bytes.counter());
+  return bytes.sum();
 }
 
 void CpuDecoder::NormRoute(int64_t layer) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/embedding.h"
 #include "kernels/gate_mul.h"
 #include "kernels/head_norm.h"
 #include "kernels/rms_norm.h"
@@ -11,13 +10,25 @@
 
 namespace quire {
 
+void CpuDecoder::LookUp(const kernels::EmbeddingParams& params) {
+  const int64_t at_once = MappedPages::PlacesAtOnce(params.table.row_bytes);
+  for (int64_t row = 0; row < params.num_tokens; row += at_once) {
+    kernels::EmbeddingParams some = params;
+    some.num_tokens = std::min(at_once, params.num_tokens - row);
+    some.token_ids += row;
+    some.out = static_cast<float*>(params.out) + row * params.table.cols;
+    pages_.WillRead(some.num_tokens, params.table.row_bytes);
+    kernels::Embedding(stream_, some);
+  }
+}
+
 void CpuDecoder::AddTokenTypes() {
-  kernels::Embedding(stream_, {.dtype = NumberType::kF32,
-                               .table = weights_.token_types,
-                               .token_ids = inputs_->token_types.data(),
-                               .out = buffers_.residual.data(),
-                               .num_tokens = tokens_,
-                               .adds = true});
+  LookUp({.dtype = NumberType::kF32,
+          .table = weights_.token_types,
+          .token_ids = inputs_->token_types.data(),
+          .out = buffers_.residual.data(),
+          .num_tokens = tokens_,
+          .adds = true});
 }
 
 Range CpuDecoder::PartOfRows(int place) const {
@@ -46,7 +57,6 @@ void CpuDecoder::GiveRows() {
   const Range part = PartOfRows(collective_.rank());
   const std::span<const float> rows(buffers_.residual.data() + part.begin, static_cast<size_t>(part.size()));
   link_->Send(link_->stage() + 1, std::as_bytes(rows));
-  logits_.clear();
 }
 
 void CpuDecoder::JoinHidden() {
@@ -74,13 +84,13 @@ void CpuDecoder::MakeLayerInputs() {
   // The norm of x / sqrt(hidden) equals the norm of x with an epsilon that is `hidden` times as large.
   kernels::HeadNorm(stream_, {inputs, w.norm.data(), tokens_, layers, size, width,
                               static_cast<float>(spec_.norm_epsilon * static_cast<double>(spec_.hidden_size))});
-  kernels::Embedding(stream_, {.dtype = NumberType::kF32,
-                               .table = w.embedding,
-                               .token_ids = inputs_->token_ids.data(),
-                               .out = inputs,
-                               .num_tokens = tokens_,
-                               .scale = static_cast<float>(std::sqrt(static_cast<double>(size) / 2)),
-                               .adds = true});
+  LookUp({.dtype = NumberType::kF32,
+          .table = w.embedding,
+          .token_ids = inputs_->token_ids.data(),
+          .out = inputs,
+          .num_tokens = tokens_,
+          .scale = static_cast<float>(std::sqrt(static_cast<double>(size) / 2)),
+          .adds = true});
 }
 
 void CpuDecoder::AddLayerInput(int64_t layer) {

@@ -16,6 +16,7 @@
 #include "worker/cpu/sliced_passes.h"
 #include "worker/cpu/stage_tokens.h"
 #include "worker/cpu/step_inputs.h"
+#include "worker/cpu/working_memory.h"
 #include "worker/engine/remaining_rows.h"
 #include "worker/model/state_layout.h"
 #include "worker/sampling/pooled_layers.h"
@@ -71,15 +72,16 @@ class CpuEngine final : public RankEngine {
         pooler_(files.spec().hidden_size),
         pooled_layers_(files),
         passes_(files.spec(), shard_, sizes_),
-        places_(GuesserPlaces(sizes_, kv_shape_.block_bytes())) {
-    if (sizes_.draft.files == nullptr) return;
+        places_(GuesserPlaces(sizes_, kv_shape_.block_bytes())),
+        working_(WorkingMemoryOf(files, shard_, sizes_)) {
     const Matrices* head = HasWholeHead(files.spec(), shard_) ? &decoder_.weights().head : nullptr;
-    guesser_ = MakeGuesser(sizes_, stream_, head);
+    if (sizes_.draft.files != nullptr) guesser_ = MakeGuesser(sizes_, stream_, head);
+    files.ReleasePages();
   }
 
   std::string device() const override { return kernels::CpuIsaName(); }
   int64_t weight_bytes() const override {
-    const int64_t own = decoder_.weights().bytes() + decoder_.adapters().bytes() + decoder_.held_bytes();
+    const int64_t own = decoder_.weights().bytes() + decoder_.adapters().bytes();
     return guesser_ == nullptr ? own : own + guesser_->weight_bytes() + places_.spare_blocks * places_.block_bytes;
   }
   int num_adapters() const override { return decoder_.adapters().num_listed(); }
@@ -94,7 +96,8 @@ class CpuEngine final : public RankEngine {
   int64_t own_block_bytes() const override { return kv_shape_.block_bytes(); }
   int64_t kv_head_bytes(int64_t head_dim) const override { return kv_shape_.head_bytes(head_dim); }
   int64_t state_bytes() const override { return places_.StateBytes(decoder_.state_bytes()); }
-  int64_t available_bytes() const override { return ReadMemoryRoom().available - decoder_.held_bytes(); }
+  int64_t available_bytes() const override { return ReadMemoryRoom().available; }
+  WorkingMemory working() const override { return working_; }
   int64_t AllocateBlocks(int num_blocks, int num_host_blocks) override;
 
   void SwapOut(const std::vector<BlockCopyPair>& pairs) override {
@@ -146,8 +149,7 @@ class CpuEngine final : public RankEngine {
     size_t most_tokens;                // rows that draw
     std::vector<BatchMember> drafted;  // the batch, where states wait for the verification of drafts; else empty
   };
-  /// Draws the step's tokens, in the last stage only.
-  ComputedStep DrawStep(std::span<float> logits, const std::vector<BatchMember>& batch, const SequenceTable& table);
+  ComputedStep DrawStep(const std::vector<BatchMember>& batch, const SequenceTable& table);
   void AdvanceStates(const InFlight& step);
 
   EngineSizes sizes_;
@@ -165,6 +167,7 @@ class CpuEngine final : public RankEngine {
   StepInputs inputs_;
   std::unique_ptr<Guesser> guesser_;  // null: this rank guesses nothing
   Guesser::Places places_;
+  WorkingMemory working_;
   HostMemory pool_;  // [num_blocks, block bytes], then the guesser's spare blocks
   std::unique_ptr<KvCache> cache_;
   HostMemory host_blocks_;  // [num_host_blocks, block bytes]
@@ -223,15 +226,14 @@ void CpuEngine::Begin(const StepPlan& plan, const std::vector<BatchMember>& batc
   if (slices != batch.begin()) {
     const std::vector<BatchMember> together(batch.begin(), slices);
     inputs_.Build(table, together, sizes_.block_size);
-    const std::span<float> logits = decoder_.Forward(inputs_, *cache_);
+    decoder_.Forward(inputs_, *cache_);
     if (!inputs_.held_rows.empty()) step.drafted = together;
-    if (shard_.is_last()) step.outcome = DrawStep(logits, together, table);
+    if (shard_.is_last()) step.outcome = DrawStep(together, table);
   }
   for (auto member = slices; member != batch.end(); ++member) {
     passes_.Compute(member->slice, table, *cache_, decoder_);
     if (!member->slice.completes()) continue;
-    if (shard_.is_last())
-      std::ranges::move(DrawStep({}, {*member}, table).tokens, std::back_inserter(step.outcome.tokens));
+    if (shard_.is_last()) std::ranges::move(DrawStep({*member}, table).tokens, std::back_inserter(step.outcome.tokens));
     passes_.Release({member->slot});
   }
   if (shard_.is_last()) {
@@ -246,12 +248,12 @@ void CpuEngine::Begin(const StepPlan& plan, const std::vector<BatchMember>& batc
   in_flight_.push_back(std::move(step));
 }
 
-ComputedStep CpuEngine::DrawStep(std::span<float> logits, const std::vector<BatchMember>& batch,
-                                 const SequenceTable& table) {
+ComputedStep CpuEngine::DrawStep(const std::vector<BatchMember>& batch, const SequenceTable& table) {
   ComputedStep outcome;
-  outcome.tokens = decoder_.has_head() ? sampler_.Draw(logits, batch, table) : WithoutDraws(batch);
-  outcome.scores =
-      sampler_.Score([this](int64_t row, int64_t count) { return decoder_.LogitsOfRows(row, count); }, batch, table);
+  const auto of_draws = [this](int64_t row, int64_t count) { return decoder_.LogitsOfDraws(row, count); };
+  const auto of_rows = [this](int64_t row, int64_t count) { return decoder_.LogitsOfRows(row, count); };
+  outcome.tokens = decoder_.has_head() ? sampler_.Draw(of_draws, batch, table) : WithoutDraws(batch);
+  outcome.scores = sampler_.Score(of_rows, batch, table);
   if (tells_) {
     const auto rows = [this](Pooling pooling, int64_t row, int64_t count) {
       return PoolsEachToken(pooling) ? decoder_.TokenRows(pooling, row, count) : decoder_.NormedRows(row, count);
@@ -285,15 +287,14 @@ RankMemory MemoryOfCpuRank(const ModelFiles& files, const EngineSizes& group, Ra
   const EngineSizes sizes = SizesOfRank(group, files, rank == 0);
   const RankShard shard =
       PlanGroup(files.spec(), sizes.cut(), sizes.compute.expert_parallel)[static_cast<size_t>(rank)];
-  const KvShape shape = KvShapeOf(files.spec(), shard, sizes);
-  const Guesser::Places places = GuesserPlaces(sizes, shape.block_bytes());
-  int64_t weights = ModelWeights::Bytes(files, shard, sizes.compute.quantization) + CpuAdapters::Bytes(files, shard) +
-                    CpuMixers::HeldBytes(files.spec(), shard, sizes) + KeptRows::MostBytes(files.spec(), shard, sizes);
+  const Guesser::Places places = GuesserPlaces(sizes, KvShapeOf(files.spec(), shard, sizes).block_bytes());
+  int64_t weights = ModelWeights::Bytes(files, shard, sizes.compute.quantization) + CpuAdapters::Bytes(files, shard);
   if (sizes.draft.files != nullptr)
     weights += GuesserWeightBytes(sizes, HasWholeHead(files.spec(), shard)) + places.spare_blocks * places.block_bytes;
   return {.weight_bytes = weights,
           .block_bytes = places.block_bytes,
-          .state_bytes = places.StateBytes(StateLayout(files.spec(), shard).bytes)};
+          .state_bytes = places.StateBytes(StateLayout(files.spec(), shard).bytes),
+          .working = WorkingMemoryOf(files, shard, sizes)};
 }
 
 }  // namespace quire

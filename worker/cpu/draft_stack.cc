@@ -182,8 +182,10 @@ void DraftStack::Enter(const Lane& lane, int begin, int end) {
 /// Computes the inputs of the pass. Each lane (one sequence of the pass) whose inputs reach its last known token gets
 /// the likeliest next token.
 void DraftStack::Pass() {
-  const std::span<const float> logits = decoder_.Forward(inputs_, cache());
-  const size_t rows = inputs_.draw_rows.size(), width = rows == 0 ? 0 : logits.size() / rows;
+  decoder_.Forward(inputs_, cache());
+  const size_t rows = inputs_.draw_rows.size();
+  const std::span<const float> logits = decoder_.LogitsOfDraws(0, static_cast<int64_t>(rows));
+  const size_t width = rows == 0 ? 0 : logits.size() / rows;
   size_t row = 0;
   for (Lane& lane : lanes_) {
     if (!lane.guesses || std::ssize(lane.draft.tokens) == lane.count) continue;

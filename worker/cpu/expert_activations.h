@@ -13,6 +13,9 @@ namespace quire {
 struct ExpertActivations {
   ExpertActivations(const ModelSpec& spec, const RankShard& shard, int64_t max_tokens);
 
+  /// Returns the bytes of the buffers.
+  static int64_t Bytes(const ModelSpec& spec, const RankShard& shard, int64_t max_tokens);
+
   std::vector<float> logits;                            // [T, experts], plus one column for the shared expert's gate
   std::vector<int32_t> chosen;                          // [T, k]
   std::vector<float> weights;                           // [T, k] factors of the experts' outputs
@@ -28,6 +31,12 @@ struct ExpertActivations {
   // For models with Mixture::normed_apart: [2 * T, hidden] each; first the shared expert's outputs, then the routed
   // experts'. `terms` has this rank's part, `sums` the sum over the ranks.
   std::vector<float> terms, sums;
+
+ private:
+  ExpertActivations() = default;
+  /// Calls make(buffer, count) for each buffer, with its number of elements.
+  template <class Make>
+  void ForEach(const ModelSpec& spec, const RankShard& shard, int64_t max_tokens, const Make& make);
 };
 
 }  // namespace quire

@@ -9,6 +9,26 @@
 
 namespace quire {
 
+namespace {
+
+/// The numbers of elements of the buffers.
+struct Counts {
+  int64_t in = 0, queries = 0, products = 0, start = 0, part_of_row = 0, values = 0;
+};
+
+Counts CountsOf(const LatentAttention& latent, int64_t heads, int64_t max_tokens) {
+  if (latent.rank == 0) return {};
+  const int64_t together = std::min(max_tokens, kRowsTogether);
+  return {.in = max_tokens * (latent.query_rank + latent.rotated_dim + latent.rank),
+          .queries = max_tokens * heads * latent.query_dim(),
+          .products = together * heads * std::max(latent.rank, latent.value_dim),
+          .start = heads + 1,
+          .part_of_row = together * heads,
+          .values = max_tokens * heads * latent.value_dim};
+}
+
+}  // namespace
+
 CpuLatents::CpuLatents(const ModelSpec& spec, const RankShard& shard, const kernels::CpuStream& stream,
                        kernels::Activations activations, int64_t max_tokens)
     : latent_(spec.latent),
@@ -17,15 +37,21 @@ CpuLatents::CpuLatents(const ModelSpec& spec, const RankShard& shard, const kern
       interleaved_(spec.interleaved_rope_rows),
       stream_(stream),
       activations_(activations) {
-  if (latent_.rank == 0) return;
-  const int64_t together = std::min(max_tokens, kRowsTogether);
+  const Counts counts = CountsOf(latent_, heads_, max_tokens);
   const auto make = [](auto& list, int64_t count) { list.resize(static_cast<size_t>(count)); };
-  make(in_, max_tokens * (latent_.query_rank + head_dim_));
-  make(queries_, max_tokens * heads_ * latent_.query_dim());
-  make(products_, together * heads_ * std::max(latent_.rank, latent_.value_dim));
-  make(start_, heads_ + 1);
-  make(part_of_row_, together * heads_);
-  make(values_, max_tokens * heads_ * latent_.value_dim);
+  make(in_, counts.in);
+  make(queries_, counts.queries);
+  make(products_, counts.products);
+  make(start_, counts.start);
+  make(part_of_row_, counts.part_of_row);
+  make(values_, counts.values);
+}
+
+int64_t CpuLatents::Bytes(const ModelSpec& spec, const RankShard& shard, int64_t max_tokens) {
+  const Counts counts = CountsOf(spec.latent, shard.heads.size(), max_tokens);
+  const int64_t numbers = counts.in + counts.queries + counts.products + counts.values;
+  return numbers * static_cast<int64_t>(sizeof(float)) +
+         (counts.start + counts.part_of_row) * static_cast<int64_t>(sizeof(int32_t));
 }
 
 void CpuLatents::PutRotated(const float* from, float* to) const {

@@ -18,6 +18,9 @@ class CpuLatents {
   CpuLatents(const ModelSpec& spec, const RankShard& shard, const kernels::CpuStream& stream,
              kernels::Activations activations, int64_t max_tokens);
 
+  /// Returns the bytes of the buffers.
+  static int64_t Bytes(const ModelSpec& spec, const RankShard& shard, int64_t max_tokens);
+
   /// Computes qkv [tokens, heads + 1, head_dim] from x [tokens, hidden]. A head's query is its rotated part, then its
   /// other part times the matrix that makes keys from latents. The last row is the key that all heads share: the part
   /// to rotate, then the normed latent. The rotation itself comes later.

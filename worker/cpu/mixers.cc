@@ -17,6 +17,17 @@ namespace {
 
 int64_t MostHeld(const EngineSizes& sizes) { return std::min(sizes.draft_rows, sizes.max_step_tokens); }
 
+/// Returns the bytes that the input rows of a step's sequences with drafts take, in all layers.
+int64_t HeldBytes(const ModelSpec& spec, const RankShard& shard, const EngineSizes& sizes) {
+  const int64_t rows = StateLayout(spec, shard).num_kept * MostHeld(sizes);
+  return rows * MixerShape(spec, shard).in_width * static_cast<int64_t>(sizeof(float));
+}
+
+/// Returns how many sums of squares state spaces keep: this rank's, then those of all ranks.
+int64_t NumSquares(const ModelSpec& spec, const MixerShape& shape, const EngineSizes& sizes) {
+  return shape.mixer == Mixer::kStateSpace ? 2 * sizes.max_step_tokens * spec.recurrence.key_heads : 0;
+}
+
 }  // namespace
 
 CpuMixers::CpuMixers(const ModelSpec& spec, const RankShard& shard, const kernels::CpuStream& stream,
@@ -32,13 +43,13 @@ CpuMixers::CpuMixers(const ModelSpec& spec, const RankShard& shard, const kernel
       held_(static_cast<size_t>(HeldBytes(spec, shard, sizes))) {
   in_.resize(static_cast<size_t>(sizes.max_step_tokens * shape_.in_width));
   out_.resize(static_cast<size_t>(sizes.max_step_tokens * shape_.out_width));
-  if (shape_.mixer == Mixer::kStateSpace)
-    squares_.resize(static_cast<size_t>(2 * sizes.max_step_tokens * spec.recurrence.key_heads));
+  squares_.resize(static_cast<size_t>(NumSquares(spec, shape_, sizes)));
 }
 
-int64_t CpuMixers::HeldBytes(const ModelSpec& spec, const RankShard& shard, const EngineSizes& sizes) {
-  const int64_t rows = StateLayout(spec, shard).num_kept * MostHeld(sizes);
-  return rows * MixerShape(spec, shard).in_width * static_cast<int64_t>(sizeof(float));
+int64_t CpuMixers::Bytes(const ModelSpec& spec, const RankShard& shard, const EngineSizes& sizes) {
+  const MixerShape shape(spec, shard);
+  const int64_t numbers = sizes.max_step_tokens * (shape.in_width + shape.out_width) + NumSquares(spec, shape, sizes);
+  return numbers * static_cast<int64_t>(sizeof(float)) + HeldBytes(spec, shard, sizes);
 }
 
 void CpuMixers::Mix(int64_t layer, const MixerWeights& weights, const StepInputs& inputs, const KvCache& cache) {

@@ -26,13 +26,11 @@ class CpuMixers {
   CpuMixers(const ModelSpec& spec, const RankShard& shard, const kernels::CpuStream& stream, Collective& collective,
             const EngineSizes& sizes);
 
-  /// Returns the bytes that the input rows of a step's sequences with drafts take, in all layers.
-  static int64_t HeldBytes(const ModelSpec& spec, const RankShard& shard, const EngineSizes& sizes);
+  /// Returns the bytes of the buffers, with the input rows of a step's sequences with drafts in all layers.
+  static int64_t Bytes(const ModelSpec& spec, const RankShard& shard, const EngineSizes& sizes);
 
   /// Returns the bytes of one sequence's state on this rank.
   int64_t state_bytes() const { return states_.bytes; }
-
-  int64_t held_bytes() const { return static_cast<int64_t>(held_.size()); }
 
   /// Returns the input rows [T, in_width], in the order of MixerShape. Mix may overwrite them.
   float* in() { return in_.data(); }

@@ -194,7 +194,8 @@ std::span<const float> PredictionStack::Pass() {
   inputs_.block_tables.assign(tables_.size() * stride, kNullBlock);
   for (size_t s = 0; s < tables_.size(); ++s)
     std::ranges::copy(tables_[s], inputs_.block_tables.begin() + static_cast<ptrdiff_t>(s * stride));
-  return decoder_.Forward(inputs_, cache());
+  decoder_.Forward(inputs_, cache());
+  return decoder_.LogitsOfDraws(0, std::ssize(inputs_.draw_rows));
 }
 
 }  // namespace quire

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <numeric>
 
@@ -16,21 +17,37 @@ Sampler::Sampler(std::vector<Range> vocab_of_rank, Collective& collective, const
       stream_(stream),
       joined_rows_(static_cast<size_t>(stream.pool().num_threads())) {}
 
-std::vector<SampledToken> Sampler::Draw(std::span<float> logits, const std::vector<BatchMember>& batch,
+std::vector<SampledToken> Sampler::Draw(const LogitsOfRows& logits_of, const std::vector<BatchMember>& batch,
                                         const SequenceTable& table) {
-  std::vector<SampledToken> out;
-  std::vector<size_t> greedy, masked, whole;
+  std::vector<SampledToken> out, some;
   prefixes_.clear();
+  const auto draw = [&] {
+    if (some.empty()) return;
+    DrawRows(logits_of(std::ssize(out), std::ssize(some)), some);
+    std::ranges::move(some, std::back_inserter(out));
+    some.clear();
+    prefixes_.clear();
+  };
   for (const BatchMember& member : batch) {
     const SequenceState& sequence = table.at(member.slot);
     for (int row = 0; row < member.num_rows(); ++row) {
+      if (std::ssize(some) == kDrawnAtOnce) draw();
       const int length = member.start + member.count - member.num_drafts + row;
-      const Prefix prefix(sequence, static_cast<size_t>(length), static_cast<size_t>(row));
-      auto& rows = !NeedsOnlyTheBest(prefix) ? whole : sequence.constraint != nullptr ? masked : greedy;
-      rows.push_back(out.size());
-      out.push_back({member.slot, 0, 0, {}});
-      prefixes_.push_back(prefix);
+      some.push_back({member.slot, 0, 0, {}});
+      prefixes_.emplace_back(sequence, static_cast<size_t>(length), static_cast<size_t>(row));
     }
+  }
+  draw();
+  table.KeepVerified(batch, out);
+  return out;
+}
+
+void Sampler::DrawRows(std::span<float> logits, std::vector<SampledToken>& out) {
+  std::vector<size_t> greedy, masked, whole;
+  for (size_t i = 0; i < out.size(); ++i) {
+    const SequenceState& sequence = prefixes_[i].sequence;
+    auto& rows = !NeedsOnlyTheBest(prefixes_[i]) ? whole : sequence.constraint != nullptr ? masked : greedy;
+    rows.push_back(i);
   }
   if (!masked.empty()) {
     const std::vector<size_t> allowed = Mask(logits, masked, out);
@@ -42,8 +59,6 @@ std::vector<SampledToken> Sampler::Draw(std::span<float> logits, const std::vect
     DrawDealt(logits, whole, out);
     ShareDrawn(whole, out);
   }
-  table.KeepVerified(batch, out);
-  return out;
 }
 
 std::vector<size_t> Sampler::Mask(std::span<float> logits, const std::vector<size_t>& rows,

@@ -22,20 +22,27 @@ class Sampler {
   /// `stream` has the rank's threads. It must outlive the sampler, and nothing else may use it during a call.
   Sampler(std::vector<Range> vocab_of_rank, Collective& collective, const kernels::CpuStream& stream);
 
-  /// Draws one token from each row of `logits` [R, local vocab], which are in batch order, and overwrites the rows.
-  /// Returns the verified draws (SequenceTable::KeepVerified). Every rank must call it.
-  std::vector<SampledToken> Draw(std::span<float> logits, const std::vector<BatchMember>& batch,
+  /// The most rows that are drawn at the same time. More rows would take more memory for logits; fewer would read the
+  /// output head more often.
+  static constexpr int kDrawnAtOnce = 64;
+
+  /// Returns the rank's logits of rows [row, row + count): [count, local vocab], valid until the next call.
+  using LogitsOfRows = std::function<std::span<float>(int64_t row, int64_t count)>;
+  /// Draws one token for each row that draws, in batch order, up to kDrawnAtOnce rows at a time. `logits_of` counts
+  /// these rows alone; their logits are overwritten. Returns the verified draws (SequenceTable::KeepVerified). Every
+  /// rank must call it.
+  std::vector<SampledToken> Draw(const LogitsOfRows& logits_of, const std::vector<BatchMember>& batch,
                                  const SequenceTable& table);
 
-  /// Returns the rank's logits of the step's rows [row, row + count), where count <= kScoredAtOnce: [count, local
-  /// vocab], valid until the next call.
-  using LogitsOfRows = std::function<std::span<float>(int64_t row, int64_t count)>;
-  /// Scores the batch's prompts, up to kScoredAtOnce rows at a time. Every rank must call it.
+  /// `logits_of` counts all rows of the step. Scores the batch's prompts, up to kScoredAtOnce rows at a time. Every
+  /// rank must call it.
   std::vector<PromptScores> Score(const LogitsOfRows& logits_of, const std::vector<BatchMember>& batch,
                                   const SequenceTable& table);
 
  private:
   using Records = std::vector<kernels::Candidate>;
+  /// Draws the tokens of rows with these logits, whose prefixes are in prefixes_. `out` has the rows' slots.
+  void DrawRows(std::span<float> logits, std::vector<SampledToken>& out);
   /// Draws the rows that need only the best logit over all ranks, and sets their tokens.
   void DrawGreedy(std::span<const float> logits, const std::vector<size_t>& rows, std::vector<SampledToken>& out);
   /// Masks the rows by their grammars. Returns the rows that have an allowed token. Marks the other rows in `out` with
@@ -66,7 +73,7 @@ class Sampler {
   int64_t vocab_size_;
   Collective& collective_;
   const kernels::CpuStream& stream_;
-  std::vector<Prefix> prefixes_;  // prefixes of the rows that the step draws, in batch order
+  std::vector<Prefix> prefixes_;  // prefixes of the rows that are drawn at the same time, in batch order
   // Buffers that are kept from step to step: freeing and allocating megabytes costs more than the work done in them.
   std::vector<float> outgoing_, incoming_;
   std::vector<std::vector<float>> joined_rows_;  // by thread

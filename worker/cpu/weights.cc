@@ -99,6 +99,7 @@ kernels::PackedWeight ModelWeights::Pack(const Tensor& tensor, const WeightSlice
   RowMaker maker(tensor, slice, out.type, form.type);
   for (size_t first = 0; first < rows.size(); first += kernels::kPanelRows) {
     const std::byte* panel[kernels::kPanelRows] = {};
+    pages_.WillRead(1, kernels::kPanelRows * kernels::RowBytes(tensor.type, tensor.cols()));
     for (size_t i = 0; i < kernels::kPanelRows && first + i < rows.size(); ++i) panel[i] = maker.Make(rows[first + i]);
     kernels::PackPanel(out.type, out.cols, panel, to);
     to += kernels::PanelBytes(out.type, out.cols);
@@ -237,7 +238,7 @@ std::vector<std::string> ModelWeights::Notes() const {
 
 ModelWeights::ModelWeights(const ModelFiles& files, const RankShard& shard, Quantization quantization, Loading loading,
                            const Matrices* other_head)
-    : loading_(loading), path_(files.path()), wanted_(TypeOfPlain(quantization)) {
+    : loading_(loading), path_(files.path()), pages_(files), wanted_(TypeOfPlain(quantization)) {
   for (int64_t i = 0; i < files.spec().num_layers(); ++i)
     layers.push_back(shard.stage.Contains(i) ? LoadLayer(files, shard, i) : LayerWeights());
   const auto vector = [&](Role role) { return ReadVector(files, shard, role); };

@@ -10,6 +10,7 @@
 #include "comm/topology/compute_settings.h"
 #include "kernels/packed_weight.h"
 #include "worker/engine/memory.h"
+#include "worker/model/mapped_pages.h"
 #include "worker/model/mixer_weights.h"
 #include "worker/model/shard.h"
 #include "worker/model/weight_slice.h"
@@ -161,6 +162,7 @@ class ModelWeights {
 
   const Loading loading_;
   std::string path_;
+  MappedPages pages_;
   std::optional<NumberType> wanted_;    // type to which plain weights are converted, if any
   std::map<std::string, int> widened_;  // for each reason, the number of matrices that take more bits than in the file
   std::deque<HostMemory> storage_;

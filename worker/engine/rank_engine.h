@@ -9,6 +9,7 @@
 
 #include "comm/base/error.h"
 #include "comm/collective/device_carrier.h"
+#include "comm/wire/working_memory.h"
 #include "worker/engine/adapter_shard.h"
 #include "worker/engine/sequence_table.h"
 
@@ -33,6 +34,7 @@ class RankEngine {
   /// Returns the name of the device that computes, as shown to people, for example "avx2" or "NVIDIA H200".
   virtual std::string device() const = 0;
   virtual int64_t weight_bytes() const = 0;
+  virtual WorkingMemory working() const { return {}; }  // 0 on GPUs: not known
   /// Returns sentences for the log that say how the weights are stored.
   virtual std::vector<std::string> notes() const { return {}; }
   virtual int64_t block_bytes() const = 0;  // bytes of one KV block: all layers, and the draft model's part
@@ -49,15 +51,13 @@ class RankEngine {
   virtual int num_adapters() const { return 0; }
   /// Reads this rank's part of a LoRA adapter of the model `base`. May run at the same time as all other calls, on any
   /// thread. Throws Error where the device does not support adapters.
-  virtual std::shared_ptr<const AdapterShard> ReadAdapter(const ModelFiles& base, const AdapterFiles& adapter) const {
-    (void)base, (void)adapter;
+  virtual std::shared_ptr<const AdapterShard> ReadAdapter(const ModelFiles&, const AdapterFiles&) const {
     Fail("{} computes with no LoRA adapters", device());
   }
   /// Lets sequences name the adapter by this number, above kMostListedAdapters, from the next step on. Null: no
   /// sequence names it any more, and the engine drops the adapter. `shard` comes from this engine's ReadAdapter.
   virtual void SetAdapter(int number, std::shared_ptr<const AdapterShard> shard) { (void)number, (void)shard; }
-  /// Returns the bytes available for KV blocks after the engine has set aside everything else that it will ever need.
-  virtual int64_t available_bytes() const = 0;
+  virtual int64_t available_bytes() const = 0;  // free for blocks on the GPU; on CPUs free on the host
 
   /// Reserves the KV blocks and the host blocks that swapping uses. Both counts include the null block; 0 host blocks:
   /// no swapping. Call this before the first step. Returns the nanoseconds that moving one block to the host or back

@@ -12,7 +12,7 @@ std::vector<float> RopeTable(const ModelSpec& spec, int64_t number, int64_t max_
   const std::vector<float> frequencies = RopeFrequencies(rope, rotated_dims, max_position);
   const auto factor = static_cast<float>(rope.attention_factor);
   std::vector<float> table;
-  table.reserve(static_cast<size_t>(max_position * rotated_dims));
+  table.reserve(static_cast<size_t>(RopeTableSize(spec, number, max_position)));
   for (int64_t position = 0; position < max_position; ++position) {
     const double turn = std::floor((static_cast<double>(position) + rope.growth_offset) / rope.original_max_position);
     const auto growth = static_cast<float>(of_queries ? 1 + rope.query_growth * std::log(1 + turn) : 1);
@@ -24,6 +24,10 @@ std::vector<float> RopeTable(const ModelSpec& spec, int64_t number, int64_t max_
     }
   }
   return table;
+}
+
+int64_t RopeTableSize(const ModelSpec& spec, int64_t rope, int64_t max_position) {
+  return max_position * RotatedDims(spec, rope);
 }
 
 }  // namespace quire

@@ -11,4 +11,7 @@ namespace quire {
 /// which the model scales queries at the position.
 std::vector<float> RopeTable(const ModelSpec& spec, int64_t rope, int64_t max_position, bool of_queries = false);
 
+/// Returns how many numbers RopeTable returns.
+int64_t RopeTableSize(const ModelSpec& spec, int64_t rope, int64_t max_position);
+
 }  // namespace quire

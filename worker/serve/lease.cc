@@ -28,10 +28,10 @@ constexpr milliseconds kFirstAnswer(20'000);
 
 int64_t Micros(Clock::duration time) { return std::chrono::duration_cast<microseconds>(time).count(); }
 
-/// Returns the time to wait for the answer to a beat if threads here or at the coordinator wake up late by `late`. A
-/// beat and its answer need four wake-ups: a thread and its socket's thread on both sides.
-Clock::duration Patience(Clock::duration late) {
-  return kOrphanedAfter + std::min<Clock::duration>(4 * late, kMostForBusyness);
+/// Returns the time to wait for the answer to a beat, which is `usual` unless threads here or at the coordinator wake
+/// up late, by `late`. A beat and its answer need four wake-ups: a thread and its socket's thread on both sides.
+Clock::duration Patience(Clock::duration usual, Clock::duration late) {
+  return usual + std::min<Clock::duration>(4 * late, kMostForBusyness);
 }
 }  // namespace
 
@@ -82,7 +82,7 @@ void Lease::Run() {
     // socket.
     if (woken - asked > kWait + kLongSleep) last_heard = std::max(last_heard, woken - kBeatEvery);
     const auto late = std::max(own.largest(), theirs);
-    if (woken - last_heard > (heard ? Patience(late) : kFirstAnswer)) {
+    if (woken - last_heard > Patience(heard ? kOrphanedAfter : kFirstAnswer, late)) {
       WorkerLog(LogLevel::kError, rank_,
                 fmt::format("no word from the coordinator for {} ms, where threads are woken up to {} ms late; "
                             "stopping",

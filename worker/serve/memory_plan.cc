@@ -41,7 +41,10 @@ int RunMemoryPlan(const std::string& assignment_file) {
     ranks.push_back({{"weight_bytes", rank.weight_bytes},
                      {"block_bytes", rank.block_bytes},
                      {"state_bytes", rank.state_bytes},
-                     {"reserved_bytes", rank.reserved_bytes}});
+                     {"reserved_bytes", rank.reserved_bytes},
+                     {"process_bytes", rank.working.process_bytes},
+                     {"step_bytes", rank.working.step_bytes},
+                     {"file_bytes", rank.working.file_bytes}});
   fmt::print("{}\n", DumpJson(ranks));
   return 0;
 }

@@ -33,7 +33,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kJoinDeadline = std::chrono::seconds(60), kJoinAgainAfter = std::chrono::seconds(1);
+constexpr auto kJoinDeadline = std::chrono::seconds(120), kJoinAgainAfter = std::chrono::seconds(1);
 
 /// Returns the ZeroMQ identity of the data connection. If the worker has no epoch yet, a random suffix distinguishes it
 /// from workers of earlier groups.
@@ -229,17 +229,17 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
   const std::unique_ptr<Backend> backend = MakeBackend(files, sizes, *assign, mpi, LoadProgress(mpi.rank()));
   StepExecutor executor(files.spec(), sizes, mpi.rank(), backend->MakeEngine());
   const RankEngine& engine = executor.engine();
-  if (mpi.rank() == 0) {
-    for (const std::string& note : engine.notes()) WorkerLog(LogLevel::kInfo, 0, note);
-  }
+  for (const std::string& note : mpi.rank() == 0 ? engine.notes() : std::vector<std::string>())
+    WorkerLog(LogLevel::kInfo, 0, note);
   const auto millis = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count();
-  HelloMessage hello{.fingerprint = files.Fingerprint(),
+  HelloMessage hello{.fingerprint = assign->fingerprint,
                      .isa = engine.device(),
                      .bytes_per_block = engine.block_bytes(),
                      .weight_bytes = engine.weight_bytes(),
                      .available_bytes = engine.available_bytes(),
                      .load_millis = static_cast<int32_t>(millis),
-                     .bytes_per_state = engine.state_bytes()};
+                     .bytes_per_state = engine.state_bytes(),
+                     .working = engine.working()};
   AddWholeParts(files.spec(), assign->cut(), mpi.rank(), engine, hello);
   line.Send(hello);
 

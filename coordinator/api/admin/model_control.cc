@@ -53,7 +53,8 @@ Json ModelsJson(const ModelRoster& models, const ModelKeeper& keeper) {
                 {"unloads_in_seconds", report.expires_in >= 0 ? Json(report.expires_in) : Json()},
                 {"problem", report.problem.empty() ? Json() : Json(report.problem)}};
     if (model.kv_bytes() > 0) {
-      one["weight_bytes"] = model.weight_bytes();
+      one["weight_bytes"] = model.need().weights;
+      one["working_bytes"] = model.need().working;
       one["kv_bytes"] = model.kv_bytes();
       one["taken_bytes"] = report.taken_bytes;
     }

@@ -119,7 +119,7 @@ void ServedModel::BeginSleep(std::function<void(int64_t)> asleep) {
     workers->replicas().FinishSaving(kMostSaving);
     const std::optional<int64_t> kept = workers->replicas().FreeMemory(kMostFreeing);
     workers.reset();  // before the call, after which the workers may be ended
-    asleep(kept ? need.weights + *kept : most);
+    asleep(kept ? need.weights + need.working + *kept : most);
   });
 }
 

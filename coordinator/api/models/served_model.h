@@ -47,8 +47,8 @@ class ServedModel {
 
   /// Sets the model's part of the host's memory; `kv` bytes of it are for KV blocks. Call it before the first start.
   void SetMemory(const ModelNeed& need, int64_t kv, const PlannedLimits& limits);
-  /// Return the bytes on all ranks: of weights; of the KV cache (0: all free memory); of both with the swap space.
-  int64_t weight_bytes() const { return need_.weights; }
+  /// Return the bytes on all ranks: of each need; of the KV cache (0: all free memory); of all with the swap space.
+  const ModelNeed& need() const { return need_; }
   int64_t kv_bytes() const { return kv_bytes_; }
   int64_t bytes() const { return need_.With(kv_bytes_); }
   /// Starts the workers. Returns when they are ready, or throws the reason why they are not. `on_lost` is called once,

@@ -44,7 +44,9 @@ Json ModelOfOpenAi(const std::string& name, int64_t created, const ModelDesk& de
                {"default_sampling", JsonOf(desk.limits.request.defaults)},
                {"state", NameOf(desk.model.state())}};
   if (desk.model.kv_bytes() > 0)
-    json["memory"] = {{"weight_bytes", desk.model.weight_bytes()}, {"kv_bytes", desk.model.kv_bytes()}};
+    json["memory"] = {{"weight_bytes", desk.model.need().weights},
+                      {"working_bytes", desk.model.need().working},
+                      {"kv_bytes", desk.model.kv_bytes()}};
   return json;
 }
 

@@ -12,8 +12,14 @@ using std::chrono::seconds;
 // The number of threads that may delay a heartbeat by waking up late: the sending thread, and socket threads on both
 // ends.
 constexpr int kLateWakesOfABeat = 4;
+// The same for a plan and its answer.
+constexpr int kLateWakesOfAStep = 4;
+constexpr int kLateWakesOfAStart = 40;
 constexpr Patience kSilent = milliseconds(1500), kFirstBeat = seconds(20), kMostForBusyness = seconds(10);
 constexpr Patience kLeastStep = seconds(5), kFirstStep = seconds(120), kMostForStarvation = seconds(60);
+// A heartbeat and an answer use different sockets, so one may overtake the other by some milliseconds.
+constexpr Patience kLostFrame = milliseconds(900);
+constexpr Patience kMostForStart = seconds(40);
 
 }  // namespace
 
@@ -21,7 +27,16 @@ Patience SilencePatience(Patience late_wakes) {
   return kSilent + std::min(kLateWakesOfABeat * late_wakes, kMostForBusyness);
 }
 
-Patience FirstBeatPatience() { return kFirstBeat; }
+Patience FirstBeatPatience(Patience late_wakes) {
+  return kFirstBeat + std::min(kLateWakesOfABeat * late_wakes, kMostForBusyness);
+}
+
+Patience LostFramePatience(Patience late_wakes, Patience starved) {
+  return kLostFrame + std::min(kLateWakesOfAStep * late_wakes, kMostForBusyness) +
+         std::min(starved, kMostForStarvation);
+}
+
+Patience DelayOfStart(Patience late_wakes) { return std::min(kLateWakesOfAStart * late_wakes, kMostForStart); }
 
 StepSize SizeOf(const StepPlan& plan) {
   StepSize size;

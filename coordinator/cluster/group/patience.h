@@ -15,9 +15,21 @@ using Patience = std::chrono::steady_clock::duration;
 /// recent delay of thread wake-ups on the rank's host.
 Patience SilencePatience(Patience late_wakes);
 
-/// Returns the wait for a rank's first heartbeat after its assignment: 20 s. The rank opens a connection for
-/// heartbeats, which may wait behind the connections of strangers (PortGate).
-Patience FirstBeatPatience();
+/// Returns the wait for a rank's first heartbeat after its assignment: 20 s plus 4 * late_wakes, which adds at most
+/// 10 s. The rank opens a connection for heartbeats, which may wait behind the connections of strangers (PortGate).
+/// late_wakes: the longest recent delay of thread wake-ups on the coordinator's host, because the rank's is not known.
+Patience FirstBeatPatience(Patience late_wakes);
+
+/// Returns how long a rank may be idle although it owes an answer, before a frame counts as lost: 900 ms plus 4 *
+/// late_wakes, which adds at most 10 s, plus `starved`, which adds at most 60 s. The plan and the answer are on their
+/// way meanwhile, through two threads of each side. late_wakes: the longest recent delay of thread wake-ups on the
+/// rank's host. starved: for how long the rank's computing thread waited for a core meanwhile.
+Patience LostFramePatience(Patience late_wakes, Patience starved);
+
+/// Returns how much longer than on an idle machine the ranks may take to start: 40 * late_wakes, at most 40 s. mpirun,
+/// its daemons and the ranks themselves wake threads some tens of times before a rank joins. late_wakes: the longest
+/// recent delay of thread wake-ups on the coordinator's host.
+Patience DelayOfStart(Patience late_wakes);
 
 /// The amount of a step's work. A slice counts as its part of the prompt's pass (Slice::equivalent).
 struct StepSize {

@@ -8,6 +8,7 @@
 
 #include "comm/base/types.h"
 #include "comm/wire/whole_part.h"
+#include "comm/wire/working_memory.h"
 
 namespace quire {
 
@@ -22,6 +23,7 @@ struct RankInfo {
   std::string memory_limit;    // the source of memory_bytes, such as a control group's name
   int64_t weight_bytes = 0, bytes_per_block = 0, available_bytes = 0;
   int64_t bytes_per_state = 0;  // bytes of one sequence's recurrent state; 0: the model has none
+  WorkingMemory working;        // what the rank takes of its host beside weights and blocks
   WholePart whole_block, whole_state;
   int load_millis = 0;
   StepId last_step = 0;
@@ -31,9 +33,10 @@ struct RankInfo {
   std::chrono::microseconds late{0};                // longest recent delay of thread wake-ups on the rank's host
   std::chrono::microseconds starved{0};             // time since its start that its computing thread waited for a core
   std::chrono::microseconds starved_before{0};      // value of `starved` when the awaited step began
-  /// The step that the rank must answer next, and since when the rank has reported that it is idle without having
-  /// answered.
+  /// The step that the rank must answer next, since when the rank has reported that it is idle without having answered,
+  /// and the value of `starved` then.
   StepId idle_before = 0;
+  std::chrono::microseconds starved_at_idle{0};
   std::optional<std::chrono::steady_clock::time_point> idle_since;
 };
 

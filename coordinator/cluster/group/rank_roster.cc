@@ -112,6 +112,7 @@ void RankRoster::Loaded(Rank rank, const HelloMessage& hello) {
   known.whole_state = hello.whole_state;
   known.weight_bytes = hello.weight_bytes;
   known.available_bytes = hello.available_bytes;
+  known.working = hello.working;
   known.load_millis = hello.load_millis;
   const LogField of_rank("rank", int64_t{rank});
   spdlog::info("{} loaded {:.1f} MiB of weights in {} ms ({})", Describe(rank),

@@ -11,12 +11,8 @@ namespace quire {
 
 namespace {
 
-// The time for which an idle rank may owe an answer before a frame counts as lost. A heartbeat and an answer use
-// different sockets, so one may overtake the other by some milliseconds.
-constexpr auto kLostFrameAfter = std::chrono::milliseconds(900);
 // The longest wait in Pump when nothing happens. The wait bounds the time between two checks of the workers.
 constexpr auto kLongestWait = std::chrono::milliseconds(100);
-
 // mpirun reports a dead process 0.2 s after its end. The connection of that process may close earlier.
 constexpr auto kLauncherSpeaksWithin = std::chrono::seconds(1);
 
@@ -91,7 +87,8 @@ void WorkerGroup::CheckProgress(Rank rank, const BeatMessage& beat) {
   } else if (!info.idle_since || info.idle_before != expected) {
     info.idle_before = expected;
     info.idle_since = Clock::now();
-  } else if (Clock::now() - *info.idle_since > kLostFrameAfter) {
+    info.starved_at_idle = info.starved;
+  } else if (Clock::now() - *info.idle_since > LostFramePatience(info.late, info.starved - info.starved_at_idle)) {
     roster_.Fail(LossCause::kBadFrame, rank, "{} is idle, but step {} is not answered: a frame was lost",
                  roster_.Describe(rank), expected);
   }
@@ -103,7 +100,7 @@ void WorkerGroup::CheckLeases() {
   for (Rank rank = 0; rank < size(); ++rank) {
     const RankInfo& info = roster_.info(rank);
     const auto silent = now - info.last_beat;
-    if (silent <= (info.beats ? SilencePatience(info.late) : FirstBeatPatience())) continue;
+    if (silent <= (info.beats ? SilencePatience(info.late) : FirstBeatPatience(own_delay_.largest()))) continue;
     roster_.Fail(LossCause::kSilent, rank,
                  "{} is silent for {} ms: stopped, hung, or cut off (its host woke threads up to {} ms late before)",
                  roster_.Describe(rank), Millis(silent), Millis(info.late));
@@ -168,13 +165,14 @@ void WorkerGroup::BeginEpoch(EpochId epoch, int size) {
 
 void WorkerGroup::AwaitAll(const char* what, std::chrono::seconds patience,
                            const std::function<void(Rank, const Message&)>& handle) {
-  const auto deadline = Clock::now() + patience;
+  const auto begin = last_pump_ = Clock::now();  // the time before is no delay
   std::vector<bool> answered(static_cast<size_t>(size()), false);
-  while (std::find(answered.begin(), answered.end(), false) != answered.end()) {
-    if (Clock::now() > deadline) {
-      const auto missing = std::find(answered.begin(), answered.end(), false) - answered.begin();
-      roster_.Fail(LossCause::kNotStarted, static_cast<Rank>(missing), "{} did not {} within {} s",
-                   roster_.Describe(static_cast<Rank>(missing)), what, patience.count());
+  while (!std::ranges::all_of(answered, std::identity())) {
+    if (const auto waited = Clock::now() - begin; waited > patience + DelayOfStart(own_delay_.largest())) {
+      const auto missing = static_cast<Rank>(std::ranges::find(answered, false) - answered.begin());
+      roster_.Fail(LossCause::kNotStarted, missing,
+                   "{} did not {} within {} s (this host woke threads up to {} ms late)", roster_.Describe(missing),
+                   what, Millis(waited) / 1000, Millis(own_delay_.largest()));
     }
     Pump(-1, 50, [&](Rank rank, const Frame& frame) {
       const Message message = Decode(frame);

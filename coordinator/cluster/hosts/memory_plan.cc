@@ -62,6 +62,7 @@ std::vector<int64_t> TakeSizes(const Topology& topology, const AssignMessage& as
     ranks[r].weight_bytes = sizes.at(r).at("weight_bytes");
     ranks[r].bytes_per_block = sizes.at(r).at("block_bytes");
     ranks[r].bytes_per_state = sizes.at(r).at("state_bytes");
+    ranks[r].working = {sizes.at(r).at("process_bytes"), sizes.at(r).at("step_bytes"), sizes.at(r).at("file_bytes")};
     reserved.push_back(sizes.at(r).at("reserved_bytes"));
   }
   return reserved;
@@ -142,8 +143,9 @@ class Planner {
         topology_.cache.memory_bytes == 0) {
       Fail("what a GPU has free is known once a rank holds it: give --rank-memory, or cache.memory_bytes");
     }
-    std::map<std::string, int64_t> weights_of_host;
-    for (const RankInfo& rank : plan_.ranks) weights_of_host[rank.host] += rank.weight_bytes;
+    std::map<std::string, int64_t> loaded_on_host;
+    for (const RankInfo& rank : plan_.ranks)
+      loaded_on_host[rank.host] += rank.weight_bytes + rank.working.process_bytes;
     const auto ranks_here = RanksOfHosts(plan_.ranks);
     for (size_t r = 0; r < plan_.ranks.size(); ++r) {
       RankInfo& rank = plan_.ranks[r];
@@ -151,12 +153,12 @@ class Planner {
       if (backend == BackendKind::kCuda) {
         rank.available_bytes = rank_memory_ > 0 ? rank_memory_ - rank.weight_bytes - reserved[r] : INT64_MAX;
       } else if (rank_memory_ > 0) {
-        rank.available_bytes = sharers * (rank_memory_ - rank.weight_bytes);
+        rank.available_bytes = sharers * (rank_memory_ - rank.weight_bytes - rank.working.process_bytes);
         rank.memory_bytes = sharers * rank_memory_;
         rank.memory_limit = "--rank-memory";
       } else {
         rank.available_bytes =
-            memory_of_host_.at(rank.host) - weights_of_host[rank.host] * sharers / ranks_here.at(rank.host);
+            memory_of_host_.at(rank.host) - loaded_on_host[rank.host] * sharers / ranks_here.at(rank.host);
       }
     }
   }

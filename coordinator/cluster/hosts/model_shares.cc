@@ -32,9 +32,14 @@ ModelNeed NeedOf(const MemoryPlan& plan, const Topology& topology, const ModelSp
   const int64_t whole =
       BlocksOfSequence(spec, topology.cache.block_size, ChooseModelLen(topology, spec)) + plan.pools.state_blocks;
   const int64_t host_blocks = plan.pools.num_host_blocks > 0 ? plan.pools.num_host_blocks + 1 : 0;
-  int64_t weights = 0, block = 0;
-  for (const RankInfo& rank : plan.ranks) weights += rank.weight_bytes, block += rank.bytes_per_block;
+  int64_t weights = 0, block = 0, working = 0;
+  for (const RankInfo& rank : plan.ranks) {
+    weights += rank.weight_bytes;
+    block += rank.bytes_per_block;
+    working += rank.working.total();
+  }
   need.weights = topology.parallel.replicas * weights;
+  need.working = topology.parallel.replicas * working;
   need.block_bytes = topology.parallel.replicas * block;
   need.swap = host_blocks * need.block_bytes;
   need.kv_least = least * need.block_bytes;

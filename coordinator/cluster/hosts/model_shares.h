@@ -15,14 +15,15 @@ namespace quire {
 struct ModelNeed {
   std::string name;
   int64_t weights = 0, swap = 0;
+  int64_t working = 0;                // WorkingMemory::total of all workers
   int64_t kv_least = 0, kv_most = 0;  // least and most useful bytes of KV memory; equal if the settings give them
   int64_t kv_whole = 0;               // bytes of KV memory for one sequence of the model's full length
   int64_t block_bytes = 1;            // bytes of one KV block, summed over the ranks
   bool fixed = false;                 // the settings give the size
   bool on_request = false;            // loaded at the first request, perhaps in turn with other models
 
-  /// Returns the bytes of weights, swap space and `kv` bytes of KV memory.
-  int64_t With(int64_t kv) const { return weights + swap + kv; }
+  /// Returns all bytes with `kv` bytes of KV memory.
+  int64_t With(int64_t kv) const { return weights + working + swap + kv; }
 };
 
 /// Returns the memory that a planned model needs. `topology`: the model's own. Throws Error when the model alone does

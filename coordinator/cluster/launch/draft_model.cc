@@ -49,9 +49,9 @@ DraftModelSettings DraftModelOf(const Topology& topology, const ModelFiles& mode
           .predicts = predicts};
 }
 
-int32_t MostDraftRows(const Topology& topology, const ModelSpec& served) {
+int32_t MostDraftRows(const Topology& topology) {
   const Topology::Speculation& settings = topology.speculation;
-  if (settings.method == SpeculationMethod::kOff || served.num_state_layers() == 0) return 0;
+  if (settings.method == SpeculationMethod::kOff) return 0;
   return std::min(settings.disable_by_batch_size, topology.scheduler.max_running) * (1 + settings.num_tokens);
 }
 

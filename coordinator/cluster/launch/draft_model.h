@@ -12,8 +12,7 @@ namespace quire {
 /// Vocabularies are compared elsewhere (text/tokenizer/same_tokens.h).
 DraftModelSettings DraftModelOf(const Topology& topology, const ModelFiles& model);
 
-/// For a model with recurrent states, whose workers keep the rows of sequences with drafts: returns the most such rows
-/// of a step. Returns 0 for other models, and without speculation.
-int32_t MostDraftRows(const Topology& topology, const ModelSpec& served);
+/// Returns the most rows that the sequences with drafts of a step have; 0: no sequence has drafts.
+int32_t MostDraftRows(const Topology& topology);
 
 }  // namespace quire

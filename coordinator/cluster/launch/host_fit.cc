@@ -25,12 +25,13 @@ std::string InWords(int64_t bytes) {
 /// bytes.
 struct HostLoad {
   double weights = 0, kv = 0, swap = 0;  // double: products of large settings may exceed 64 bits
+  double working = 0, of_steps = 0;      // WorkingMemory: all of it, and what comes only with steps
   int workers = 0;
   int64_t total = INT64_MAX, available = INT64_MAX;
   int processors = 0;  // 0: not known
   std::string limited_by;
 
-  double sum() const { return weights + kv + swap; }
+  double sum() const { return weights + kv + swap + working; }
 };
 
 /// Returns the bytes of KV cache that the topology demands for the rank; 0 when the size is chosen to fit.
@@ -50,6 +51,8 @@ std::map<std::string, HostLoad> LoadsOfHosts(const Topology& topology, BackendKi
     if (!cuda) {
       load.weights += static_cast<double>(rank.weight_bytes);
       load.kv += KvAskedFor(topology.cache, rank);
+      load.working += static_cast<double>(rank.working.total());
+      load.of_steps += static_cast<double>(rank.working.of_steps());
       load.available = std::min(load.available, std::max<int64_t>(0, rank.available_bytes));
     }
     if (rank.memory_bytes > 0 && rank.memory_bytes < load.total) {
@@ -62,7 +65,7 @@ std::map<std::string, HostLoad> LoadsOfHosts(const Topology& topology, BackendKi
   for (const auto& [host, workers] : RanksOfAllReplicas(topology, ranks)) {
     HostLoad& load = loads[host];
     const double times = static_cast<double>(workers) / load.workers;
-    load.weights *= times, load.kv *= times, load.swap *= times;
+    load.weights *= times, load.kv *= times, load.swap *= times, load.working *= times, load.of_steps *= times;
     load.workers = workers;
   }
   return loads;
@@ -90,6 +93,7 @@ std::string Parts(const HostLoad& load) {
   add(load.weights, "weights");
   add(load.kv, "KV cache");
   add(load.swap, "swap space");
+  add(load.working, "processes and their steps");
   return parts;
 }
 
@@ -147,9 +151,9 @@ std::vector<std::string> HostWarnings(const Topology& topology, BackendKind back
                                       const std::vector<RankInfo>& ranks) {
   std::vector<std::string> warnings;
   for (const auto& [host, load] : LoadsOfHosts(topology, backend, ranks)) {
-    const double to_come = load.kv + load.swap;
+    const double asked = load.kv + load.swap, to_come = asked + load.of_steps;
     const bool possible = load.sum() <= static_cast<double>(load.total);  // false: MemoryProblem explains more
-    if (possible && to_come > static_cast<double>(load.available)) {
+    if (possible && asked > 0 && to_come > static_cast<double>(load.available)) {
       warnings.push_back(fmt::format(
           "{} may take {}, and {} are free there now: once requests fill it, the kernel may kill a worker; free "
           "memory, or lower {}",

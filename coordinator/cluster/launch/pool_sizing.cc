@@ -31,7 +31,8 @@ int ChooseNumBlocks(const Topology& topology, BackendKind backend, const std::ve
     per_block = std::max(per_block, rank.bytes_per_block);
     const int64_t swap = cuda ? 0 : topology.cache.host_swap_bytes;  // on CPUs, swapped blocks use the same memory
     const int64_t adapters = topology.lora.dirs.empty() ? 0 : topology.lora.memory_bytes;  // loaded later
-    available = std::min(available, rank.available_bytes / (cuda ? 1 : sharers[rank.host]) - swap - adapters);
+    available = std::min(available, rank.available_bytes / (cuda ? 1 : sharers[rank.host]) - swap - adapters -
+                                        rank.working.of_steps());
   }
   int64_t budget = topology.cache.memory_bytes;
   if (budget == 0) {

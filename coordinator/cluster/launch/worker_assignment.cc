@@ -81,7 +81,7 @@ AssignMessage MakeAssignment(const Topology& topology, const ModelFiles& model, 
   }
   assign.load_format = model.load_format();
   assign.draft = DraftModelOf(topology, model);
-  if (!cuda) assign.draft_rows = MostDraftRows(topology, model.spec());
+  if (!cuda) assign.draft_rows = MostDraftRows(topology);
   assign.block_size = topology.cache.block_size;
   assign.max_running = topology.scheduler.max_running;
   assign.threads = ThreadsOfWorkers(topology, ranks);

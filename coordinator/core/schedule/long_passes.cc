@@ -53,12 +53,22 @@ bool LongPasses::LetOvertake(ClientAccount& client, const StepDraft& draft) {
 /// token, because each reads the weights of its layers.
 int LongPasses::LeastTokens(const StepDraft& draft) { return std::clamp(draft.most_tokens / 4, 1, 16); }
 
-/// Gives every pass and every waiting client the same part of the step's tokens.
+/// True when the client waits with a prompt that fits a step as a whole, or with a next request whose pass may begin.
+bool LongPasses::MayTakePart(const ClientAccount& client, const StepDraft& draft) const {
+  if (!client.waits()) return false;
+  const auto fits = [&](const Request* request) { return TokensToCompute(*request) <= draft.budget; };
+  return MayBegin(client.head()) || std::ranges::any_of(client.preempted, fits) ||
+         std::ranges::any_of(client.waiting, fits);
+}
+
+/// Gives every pass, and every client that waits for a part of the step, the same part of the step's tokens. Clients
+/// whose texts wait for other passes to end get none.
 void LongPasses::Share(StepDraft& draft) const {
   const auto works = [](const Request* request) { return TokensToCompute(*request) > 0; };
   draft.num_passes = static_cast<int>(std::ranges::count_if(running_.requests(), works));
   draft.pass_tokens = draft.budget;
-  const auto clients = std::ranges::count_if(queue_.clients(), [](const auto& each) { return each.second.waits(); });
+  const auto takes_part = [&](const auto& each) { return MayTakePart(each.second, draft); };
+  const auto clients = std::ranges::count_if(queue_.clients(), takes_part);
   if (clients > 0) {
     const int64_t even = int64_t{draft.budget} * draft.num_passes / (draft.num_passes + clients);
     const int least = LeastTokens(draft);

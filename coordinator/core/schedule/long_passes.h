@@ -46,6 +46,7 @@ class LongPasses {
   /// other clients, a pass begins only if the workers may keep its rows, too, and if the passes leave half of the
   /// sequence slots and a quarter of the blocks to prompts that one step computes.
   bool MayBegin(const Request& request) const;
+  bool MayTakePart(const ClientAccount& client, const StepDraft& draft) const;
   static int LeastTokens(const StepDraft& draft);
   double CostOfToken(int prompt_tokens) const;
 
