@@ -105,7 +105,8 @@ class WorkerGroup {
   Clock::duration Starved() const;
   void OnAnswer(Rank rank, const Frame& frame);
   /// Calls Pump until every rank has sent a message. `handle` checks each message. Throws GroupFailure after
-  /// `patience`, or later on a busy machine (DelayOfStart); its text says that the first missing rank did not do `what`.
+  /// `patience`, or later on a busy machine (DelayOfStart); its text says that the first missing rank did not do
+  /// `what`.
   void AwaitAll(const char* what, std::chrono::seconds patience,
                 const std::function<void(Rank, const Message&)>& handle);
   [[noreturn]] void OnFailure(Rank rank, const FailureMessage& failure) const;
