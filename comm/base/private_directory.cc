@@ -31,6 +31,14 @@ Descriptor OpenPrivateDirectory(const std::string& given, const std::string& set
   return directory;
 }
 
+bool IsSafeForFolders(const char* path) {
+  struct stat info {};
+  if (::stat(path, &info) != 0 || !S_ISDIR(info.st_mode)) return false;
+  const bool is_trusted = info.st_uid == ::geteuid() || info.st_uid == 0;
+  const bool others_write = (info.st_mode & 022) != 0, is_sticky = (info.st_mode & S_ISVTX) != 0;
+  return is_trusted && (!others_write || is_sticky);
+}
+
 std::vector<std::string> NamesInDirectory(const Descriptor& directory, const std::string& path) {
   const int own = ::openat(directory.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR* listing = own < 0 ? nullptr : ::fdopendir(own);

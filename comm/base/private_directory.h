@@ -12,6 +12,10 @@ namespace quire {
 /// that begins with `setting`, the flag that names the directory, and the path.
 Descriptor OpenPrivateDirectory(const std::string& given, const std::string& setting, bool make);
 
+/// True when no other user but root can rename or replace what this process makes in the directory: it belongs to this
+/// user or to root, and other users may not write to it, or it has the sticky bit, as /tmp has.
+bool IsSafeForFolders(const char* path);
+
 /// Returns the names in an open directory, without "." and "..". Throws Error that begins with `path`.
 std::vector<std::string> NamesInDirectory(const Descriptor& directory, const std::string& path);
 

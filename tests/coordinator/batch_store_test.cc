@@ -490,10 +490,10 @@ TEST_F(BatchStoreTest, OldestEndedBatch_IsForgotten_WhenThereAreTooManyBatches) 
   store().Finish(second.id, BatchStatus::kCancelled);
   const BatchRecord third = Create("anna", RequestLine("a") + "\n");
   EXPECT_EQ(StatusOf([&] { store().FindBatch("anna", second.id); }), 404);
-  const std::vector<BatchRecord> left = store().BatchesOf("anna");
+  const std::vector<const BatchRecord*> left = store().BatchesOf("anna");
   ASSERT_EQ(left.size(), 2u);
-  EXPECT_EQ(left[0].id, first.id);
-  EXPECT_EQ(left[1].id, third.id);
+  EXPECT_EQ(left[0]->id, first.id);
+  EXPECT_EQ(left[1]->id, third.id);
 }
 
 TEST_F(BatchStoreTest, OldestEndedBatches_AreForgotten_WhenRecordsTakeTooManyBytes) {
@@ -507,7 +507,7 @@ TEST_F(BatchStoreTest, OldestEndedBatches_AreForgotten_WhenRecordsTakeTooManyByt
     store().Finish(ids.back(), BatchStatus::kCancelled);
   }
   std::vector<std::string> left;
-  for (const BatchRecord& batch : store().BatchesOf("anna")) left.push_back(batch.id);
+  for (const BatchRecord* batch : store().BatchesOf("anna")) left.push_back(batch->id);
   EXPECT_EQ(left, std::vector(ids.end() - 2, ids.end())) << "each takes some 5 KiB";
 }
 

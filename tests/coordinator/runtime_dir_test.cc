@@ -58,5 +58,12 @@ TEST_F(RuntimeDirTest, OtherDirectories_AreKept_WhenTheyHaveALockThatNobodyHolds
   EXPECT_TRUE(fs::exists(kept / "lock"));
 }
 
+TEST_F(RuntimeDirTest, RuntimeDir_IsMadeElsewhere_WhenOthersMayRenameFilesInTheRuntimeFolder) {
+  fs::permissions(folder_, fs::perms::all);
+  EXPECT_FALSE(RuntimeDir().path().starts_with(folder_.string()));
+  fs::permissions(folder_, fs::perms::all | fs::perms::sticky_bit);
+  EXPECT_TRUE(RuntimeDir().path().starts_with(folder_.string()));
+}
+
 }  // namespace
 }  // namespace quire

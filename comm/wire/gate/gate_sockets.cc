@@ -14,6 +14,7 @@
 #include <memory>
 
 #include "comm/base/error.h"
+#include "comm/base/private_directory.h"
 #include "comm/wire/curve/worker_hosts.h"
 
 namespace quire {
@@ -52,7 +53,7 @@ std::string AddressOfInterface(const std::string& name, int family) {
 /// socket's name.
 std::string FreshFolder(const char* base) {
   constexpr size_t kMostBytes = 90;
-  if (base == nullptr || std::strlen(base) > kMostBytes - 16) return "";
+  if (base == nullptr || std::strlen(base) > kMostBytes - 16 || !IsSafeForFolders(base)) return "";
   std::string path = std::string(base) + "/.quire.XXXXXX";
   return ::mkdtemp(path.data()) != nullptr ? path : "";
 }
@@ -135,7 +136,11 @@ PrivateSocket::PrivateSocket() {
     folder = FreshFolder(base);
     if (!folder.empty()) break;
   }
-  if (folder.empty()) Fail("cannot make a folder under $XDG_RUNTIME_DIR, /tmp, $TMPDIR or /dev/shm");
+  if (folder.empty()) {
+    Fail(
+        "cannot make a folder under $XDG_RUNTIME_DIR, /tmp, $TMPDIR or /dev/shm: one of them must belong to this user "
+        "or to root, and have the sticky bit where other users may write");
+  }
   const std::string path = folder + "/s";
   sockaddr_un name{};
   name.sun_family = AF_UNIX;

@@ -37,7 +37,7 @@ class BatchStore {
   Descriptor OpenFile(const FileRecord& file) const { return directory_.OpenToRead(file.id); }
   BatchRecord CreateBatch(const std::string& client, const BatchTerms& terms);
   const BatchRecord& FindBatch(const std::string& client, const std::string& id) const;
-  std::vector<BatchRecord> BatchesOf(const std::string& client) const;        // the oldest first
+  std::vector<const BatchRecord*> BatchesOf(const std::string& client) const;  // the oldest first; valid until a change
   BatchRecord CancelBatch(const std::string& client, const std::string& id);  // refuses a batch that is over
   std::vector<UnfinishedBatch> Unfinished() const;                            // the oldest first
   BatchViews Views(const BatchFilter& filter) const;

@@ -138,10 +138,10 @@ const BatchRecord& BatchStore::FindBatch(const std::string& client, const std::s
   return found->second;
 }
 
-std::vector<BatchRecord> BatchStore::BatchesOf(const std::string& client) const {
-  std::vector<BatchRecord> own;
+std::vector<const BatchRecord*> BatchStore::BatchesOf(const std::string& client) const {
+  std::vector<const BatchRecord*> own;
   for (const auto& [id, batch] : batches_) {
-    if (batch.client == client) own.push_back(batch);
+    if (batch.client == client) own.push_back(&batch);
   }
   std::ranges::sort(own, {}, &BatchRecord::order);
   return own;

@@ -18,12 +18,22 @@ struct PageQuery {
   bool oldest_first = false;
 };
 
-/// Returns a page of a list in OpenAI's form, as JSON text. items: the oldest first; each has a member `id`. json_of:
+template <class Item>
+const Item& ItemOf(const Item& item) {
+  return item;
+}
+template <class Item>
+const Item& ItemOf(const Item* const& item) {
+  return *item;
+}
+
+/// Returns a page of a list in OpenAI's form, as JSON text. items: items with a member `id`, or pointers to such items;
+/// the oldest first. json_of:
 /// returns an item's JSON text. Throws ApiError 400, whose message begins with `none`, when no item has the id `after`.
 template <class Item, class JsonOf>
 std::string ListPage(const std::vector<Item>& items, const PageQuery& query, const char* none, const JsonOf& json_of) {
   const size_t count = items.size();
-  const auto at = [&](size_t i) -> const Item& { return items[query.oldest_first ? i : count - 1 - i]; };
+  const auto at = [&](size_t i) -> const auto& { return ItemOf(items[query.oldest_first ? i : count - 1 - i]); };
   size_t begin = 0;
   if (!query.after.empty()) {
     while (begin < count && at(begin).id != query.after) ++begin;

@@ -44,8 +44,8 @@ void AdapterGate::Refuse(Held& held, Engine& engine) {
   if (held.done) return held.done(held.problem, 0);
   // The adapter was served before the ranks were replaced.
   std::string& why = lost_[held.order.number];
-  why = fmt::format("the adapter {} is lost with the workers that had it: {}", held.order.name, held.problem);
-  spdlog::error("{}", why);
+  why = fmt::format("the adapter {} is lost with the workers that had it", held.order.name);
+  spdlog::error("{}: {}", why, held.problem);  // the problem names a path, which clients need not learn
   EndLost(engine);
   held.on_lost(held.problem);
 }

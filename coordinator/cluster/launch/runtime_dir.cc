@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "comm/base/error.h"
+#include "comm/base/private_directory.h"
 
 namespace quire {
 
@@ -39,9 +40,8 @@ void RemoveStale(const std::filesystem::path& base) {
 
 RuntimeDir::RuntimeDir() {
   const char* base = std::getenv("XDG_RUNTIME_DIR");
-  std::error_code ignored;
   const bool fits = base != nullptr && std::strlen(base) <= kLongestBase;
-  if (!fits || !std::filesystem::is_directory(base, ignored) || ::access(base, W_OK) != 0) base = "/tmp";
+  if (!fits || !IsSafeForFolders(base) || ::access(base, W_OK) != 0) base = "/tmp";
   RemoveStale(base);
   // The directory gets its final name only when it is locked. Before that, another server could take the directory for
   // a stale one and remove it.
