@@ -5,10 +5,11 @@
 
 namespace quire::kernels::QUIRE_ISA {
 
-/// The smallest number of query heads per KV head for which AMX tiles attend faster. Every key and value is split into
-/// bf16 terms once for all query heads of its KV head. With one new token, three query heads do not repay the
-/// splitting, four do.
-inline constexpr int64_t kLeastGroup = 4;
+/// The smallest number of query heads per KV head for which requests are known to be faster by AMX tiles. Every key and
+/// value is split into bf16 terms once for all query heads of its KV head. With three query heads, a token's attention
+/// alone takes 1.07 times as long as by vectors, but prompts, tokens and batches of whole requests are faster
+/// (docs/benchmarks/2026-11-28-amx.md). Smaller groups were not measured.
+inline constexpr int64_t kLeastGroup = 3;
 
 /// Returns whether tiles compute the attention. The cache must be in fp16, and its shapes whole tiles: head sizes are
 /// multiples of 32, block sizes of 16. All steps of a rank get the same answer, so a row's bits do not depend on its
