@@ -97,9 +97,10 @@ kernels::PackedWeight ModelWeights::Pack(const Tensor& tensor, const WeightSlice
   std::byte* to = storage_.back().data();
   out.data = to;
   RowMaker maker(tensor, slice, out.type, form.type);
+  const int64_t row_bytes = std::ssize(tensor.data) / tensor.rows();
   for (size_t first = 0; first < rows.size(); first += kernels::kPanelRows) {
     const std::byte* panel[kernels::kPanelRows] = {};
-    pages_.WillRead(1, kernels::kPanelRows * kernels::RowBytes(tensor.type, tensor.cols()));
+    pages_.WillRead(1, kernels::kPanelRows * row_bytes);
     for (size_t i = 0; i < kernels::kPanelRows && first + i < rows.size(); ++i) panel[i] = maker.Make(rows[first + i]);
     kernels::PackPanel(out.type, out.cols, panel, to);
     to += kernels::PanelBytes(out.type, out.cols);

@@ -53,7 +53,9 @@ MappedFile::~MappedFile() {
   ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
-void MappedFile::ReleasePages() const { ::madvise(const_cast<std::byte*>(data_), size_, MADV_DONTNEED); }
+void MappedFile::ReleasePages() const {
+  if (!is_copy_) ::madvise(const_cast<std::byte*>(data_), size_, MADV_DONTNEED);
+}
 
 std::string ReadTextFile(const std::string& path, size_t max_bytes) {
   return RegularFile::Open(path, RegularFile::Links::kFollowed).ReadAll(max_bytes);

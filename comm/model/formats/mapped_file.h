@@ -27,8 +27,8 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
 
-  /// Unmaps the touched pages of a mapped file. Must not be called for a copied file. The pages stay in the page cache,
-  /// and reading them maps them again.
+  /// Unmaps the touched pages of a mapped file. They stay in the page cache, and reading them maps them again. A copied
+  /// file keeps its bytes.
   void ReleasePages() const;
 
  private:
