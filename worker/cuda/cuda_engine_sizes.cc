@@ -59,11 +59,11 @@ std::string Unsupported(const ModelSpec& spec) {
   }
   if (std::ranges::find(spec.layers, Mixer::kAttentionAndStateSpace, &LayerSpec::mixer) != spec.layers.end())
     return "the CUDA engine computes no layers with attention and a state space side by side";
+  if (std::ranges::any_of(spec.layers, [](const LayerSpec& l) { return l.value_size() != l.head_dim; }))
+    return "the CUDA kernels know no values of another size than keys";
   if (spec.scales != ProductScales()) return "the CUDA engine multiplies no results of products by factors";
   if (spec.num_state_layers() > 0 && spec.recurrence.norm != StateNorm::kAfterGate)
     return "the CUDA engine norms state spaces after their gates only";
-  if (std::ranges::any_of(spec.layers, [](const LayerSpec& l) { return l.value_size() != l.head_dim; }))
-    return "the CUDA kernels know no values of another size than keys";
   if (spec.chunk() > 0) return "the CUDA kernels know no attention within chunks of the context";
   if (spec.qk_norm_plain) return "the CUDA kernels know no norms of queries and keys without weights";
   if (spec.mixture.weighs_inputs) return "the CUDA engine weighs the outputs of experts, not their inputs";
