@@ -166,13 +166,14 @@ class HybridDraftsTest(unittest.TestCase):
                     kill_a_worker_while(server, 1, self.BODIES, right)
 
     def check_memory(self, server, without, flags):
-        """Checks that the server and `quire plan` count the memory for drafts' input rows, from which states are advanced, as weights."""
+        """Checks that the rows kept for states count as buffers of a step, in the server and in the plan."""
         ranks = server.get("/admin/status", admin=True)["ranks"]
         planned = subprocess.run([QUIRE, "plan", "--no-speed", "--json", "--exact", "--model", server.folder.name, *flags], capture_output=True,
                                  text=True, stdin=subprocess.DEVNULL, timeout=60)
         for rank, before, plan in zip(ranks, without, json.loads(planned.stdout)["ranks"]):
-            self.assertGreater(rank["weight_bytes"], before["weight_bytes"])
-            self.assertEqual(plan["weight_bytes"], rank["weight_bytes"])
+            self.assertGreater(rank["step_bytes"], before["step_bytes"])
+            for part in ("weight_bytes", "step_bytes"):
+                self.assertEqual(plan[part], rank[part], part)
 
 
 def other_model(folder):
