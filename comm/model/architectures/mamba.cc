@@ -90,8 +90,11 @@ void AddStateSpaceWeights(const ModelSpec& spec, const StateSpaceNames& names, s
                                   {Role::kStateRate, names.rate, kStateHeads, kOne},
                                   {Role::kStateDecayBias, names.step_bias, kStateHeads, kOne},
                                   {Role::kStateSkip, names.skip, kStateHeads, kOne},
+                                  {Role::kStateNorm, names.norm, kStateValues, kOne},
                                   {Role::kStateOut, names.out, kHidden, kStateValues}};
-  if (spec.recurrence.norm != StateNorm::kNone) mine.push_back({Role::kStateNorm, names.norm, kStateValues, kOne});
+  if (spec.recurrence.norm == StateNorm::kNone) {
+    std::erase_if(mine, [](const WeightSpec& weight) { return weight.role == Role::kStateNorm; });
+  }
   if (spec.recurrence.taps_bias) {
     mine.push_back(fused(Role::kStateValueTapsBias, names.taps_bias, kStateValues, kOne));
     mine.push_back(fused(Role::kStateKeyTapsBias, names.taps_bias, kStateKeys, kOne));
