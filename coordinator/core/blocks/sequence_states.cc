@@ -58,9 +58,10 @@ int SequenceStates::BlocksToGrow(std::span<const GrowTarget> targets) const {
   int states = 0;
   for (const auto& [sequence, num_tokens, from_host, slice, slice_cost] : targets) {
     if (num_tokens <= sequence->num_planned()) continue;
-    if (sequence->state.empty() || (from_host > 0 && IsShared(*sequence))) {
+    if (!sequence->state.empty() && !IsShared(*sequence)) continue;  // its blocks are written, or given back by Renew
+    if (sequence->state.empty() || from_host > 0) {
       ++states;
-    } else if (from_host == 0 && IsShared(*sequence)) {
+    } else {
       const BlockId first = sequence->state.front();
       const auto known = std::ranges::find(shared, first, &SharedState::first);
       if (known != shared.end())
