@@ -6,20 +6,9 @@
 #include <string>
 #include <string_view>
 
-namespace quire {
+#include "comm/base/utf8.h"
 
-/// Returns the length of the UTF-8 character with which the text begins; 0 if it begins with none.
-inline size_t LengthOfCharacter(std::string_view text) {
-  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
-  const unsigned lead = byte(0);
-  const size_t length = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  }
-  const bool overlong = (lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xf0 && byte(1) < 0x90);
-  const bool surrogate = lead == 0xed && byte(1) > 0x9f, beyond_unicode = lead == 0xf4 && byte(1) > 0x8f;
-  return overlong || surrogate || beyond_unicode ? 0 : length;
-}
+namespace quire {
 
 /// Escapes control characters as \n, \t, \r, \x1b or \u0080, and bytes that are not UTF-8 as \xff; keeps everything
 /// else. So text from outside can neither begin a log line of its own nor control the terminal, whatever encoding the

@@ -11,6 +11,7 @@
 
 #include "comm/base/error.h"
 #include "comm/base/json.h"
+#include "comm/base/utf8.h"
 #include "comm/grammar/parsing_budget.h"
 #include "comm/grammar/tag_schemas.h"
 #include "comm/grammar/token_bytes.h"

@@ -1,24 +1,12 @@
 #include "comm/grammar/token_bytes.h"
 
-namespace quire {
+#include "comm/base/utf8.h"
 
-bool MayFollow(unsigned char lead, unsigned char next) {
-  switch (lead) {
-    case 0xe0:
-      return next >= 0xa0;
-    case 0xed:
-      return next <= 0x9f;
-    case 0xf0:
-      return next >= 0x90;
-    case 0xf4:
-      return next <= 0x8f;
-    default:
-      return true;
-  }
-}
+namespace quire {
 
 namespace {
 
+/// True when two neighbouring bytes cannot stand in UTF-8. xgrammar by itself accepts such bytes.
 bool IsInvalidInside(const std::string& bytes) {
   for (size_t i = 0; i + 1 < bytes.size(); ++i) {
     if (!MayFollow(static_cast<unsigned char>(bytes[i]), static_cast<unsigned char>(bytes[i + 1]))) return true;

@@ -8,10 +8,6 @@
 
 namespace quire {
 
-/// False when the continuation byte `next` must not follow the lead byte `lead` in UTF-8, because the character would
-/// be an overlong encoding, a surrogate, or a code point beyond Unicode. xgrammar by itself accepts all of these.
-bool MayFollow(unsigned char lead, unsigned char next);
-
 /// The bytes of a vocabulary's tokens, without tokens that valid text cannot contain.
 struct TokenBytes {
   explicit TokenBytes(const Vocabulary& vocabulary);
