@@ -204,6 +204,13 @@ std::vector<double> HfConfig::Reals(const char* key) const {
   return numbers;
 }
 
+std::vector<double> HfConfig::RealsOfLayers(const char* key, size_t layers) const {
+  std::vector<double> numbers = Reals(key);
+  if (!numbers.empty() && numbers.size() != layers)
+    Fail("{}: {} lists {} layers of {}", path_, key, numbers.size(), layers);
+  return numbers;
+}
+
 std::vector<TokenId> HfConfig::TokenIds(const char* key) const {
   std::vector<TokenId> ids;
   if (!Has(key)) return ids;

@@ -53,19 +53,22 @@ void ReadChunks(const HfConfig& config, ModelSpec& spec) {
   }
 }
 
-/// Reads which layers are mixtures: those of a list, or every so many.
+/// Makes every `step`-th layer a mixture, and the other layers none.
+void SetEveryMixture(int64_t step, const std::string& path, ModelSpec& spec) {
+  if (step < 1) Fail("{}: interleave_moe_layer_step = {} is out of range", path, step);
+  for (size_t i = 0; i < spec.layers.size(); ++i) spec.layers[i].mixture = static_cast<int64_t>(i + 1) % step == 0;
+}
+
+/// Reads which layers are mixtures. The list `moe_layers` goes before `interleave_moe_layer_step`.
 void ReadMixtureLayers(const HfConfig& config, ModelSpec& spec) {
   const std::vector<double> listed = config.Reals("moe_layers");
   const bool is_listed = config.Has("moe_layers");
-  const int64_t step = config.Count("interleave_moe_layer_step", 1);
-  if (step < 1) Fail("{}: interleave_moe_layer_step = {} is out of range", config.path(), step);
-  for (size_t i = 0; i < spec.layers.size(); ++i) {
-    spec.layers[i].mixture = is_listed ? std::ranges::find(listed, static_cast<double>(i)) != listed.end()
-                                       : static_cast<int64_t>(i + 1) % step == 0;
-  }
+  SetEveryMixture(config.Count("interleave_moe_layer_step", 1), config.path(), spec);
+  for (size_t i = 0; is_listed && i < spec.layers.size(); ++i)
+    spec.layers[i].mixture = std::ranges::find(listed, static_cast<double>(i)) != listed.end();
 }
 
-/// Published files say 4 where they mean true.
+/// True when queries grow with their position. Published files say 4 where they mean true.
 bool TunesTemperature(const HfConfig& config) {
   constexpr const char* kKey = "attn_temperature_tuning";
   if (!config.Has(kKey) || config.At(kKey).is_boolean()) return config.Flag(kKey, true);
@@ -110,9 +113,7 @@ ModelSpec Llama4FromGguf(const GgufConfig& config) {
   constexpr int64_t kExpertsWithoutNorms = 128;  // llama.cpp knows Maverick, which has no norms, by its experts
   if (experts != kExpertsWithoutNorms) SetNorms(spec);
   if (experts == 0) return spec;
-  const int64_t step = config.Count("interleave_moe_layer_step");
-  if (step < 1) Fail("{}: interleave_moe_layer_step = {} is out of range", config.path(), step);
-  for (size_t i = 0; i < spec.layers.size(); ++i) spec.layers[i].mixture = static_cast<int64_t>(i + 1) % step == 0;
+  SetEveryMixture(config.Count("interleave_moe_layer_step"), config.path(), spec);
   if (spec.num_mixture_layers() > 0) SetWeighedMixture(MixtureFromGguf(config), spec);
   return spec;
 }

@@ -17,14 +17,6 @@ namespace {
 constexpr int64_t kMimoFullEvery = 6;
 constexpr double kMimoTheta = 5000000, kMimoLocalTheta = 10000, kMimoPart = 0.334, kMimoValueScale = 0.707;
 
-/// Reads a list of a number for each layer; empty when the key is missing.
-std::vector<double> NumbersOfLayers(const HfConfig& config, const char* key, const ModelSpec& spec) {
-  const std::vector<double> numbers = config.Reals(key);
-  if (!numbers.empty() && numbers.size() != spec.layers.size())
-    Fail("{}: {} lists {} layers of {}", config.path(), key, numbers.size(), spec.layers.size());
-  return numbers;
-}
-
 /// Throws Error unless layers with a window have heads of the same number and sizes as the other layers.
 void RequireEqualHeads(const HfConfig& config) {
   for (const auto& [key, other] : {std::pair{"swa_head_dim", "head_dim"},
@@ -41,7 +33,7 @@ void ReadLayers(const HfConfig& config, ModelSpec& spec) {
   // Published files count the tokens before the query. HF counts the query, too.
   const int64_t window =
       config.Has("sliding_window_size") ? config.Count("sliding_window_size") + 1 : config.Count("sliding_window", 129);
-  const std::vector<double> pattern = NumbersOfLayers(config, "hybrid_layer_pattern", spec);
+  const std::vector<double> pattern = config.RealsOfLayers("hybrid_layer_pattern", spec.layers.size());
   ReadKinds(config, spec, window, [&](int64_t layer) {
     if (!pattern.empty()) return pattern[static_cast<size_t>(layer)] != 0;
     return layer != 0 && (layer + 1) % kMimoFullEvery != 0;
@@ -89,7 +81,7 @@ ModelSpec MimoV2FromHf(const HfConfig& config) {
   ReadMimoRopes(config, spec);
   spec.scales.attention_out = config.RealOrNull("attention_value_scale", kMimoValueScale);
   if (spec.scales.attention_out == 0) spec.scales.attention_out = 1;  // null
-  const std::vector<double> sparse = NumbersOfLayers(config, "moe_layer_freq", spec);
+  const std::vector<double> sparse = config.RealsOfLayers("moe_layer_freq", spec.layers.size());
   SetMixtureWhereListed(config, 1, spec, MimoMixtureFromHf(config));
   if (!sparse.empty() && !config.Has("mlp_layer_types")) {
     for (size_t i = 0; i < sparse.size(); ++i) spec.layers[i].mixture = sparse[i] != 0;

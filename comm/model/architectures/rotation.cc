@@ -165,11 +165,9 @@ std::optional<RopesOfKinds> RopesOfKindsFromHf(const HfConfig& config, int64_t h
 }
 
 std::vector<bool> RotatingLayersFromHf(const HfConfig& config, size_t count) {
-  const std::vector<double> listed = config.Reals("no_rope_layers");
+  const std::vector<double> listed = config.RealsOfLayers("no_rope_layers", count);
   const int64_t interval = config.Count("no_rope_layer_interval", kUsualRotationInterval);
   if (interval < 1) Fail("{}: no_rope_layer_interval = {} is out of range", config.path(), interval);
-  if (!listed.empty() && listed.size() != count)
-    Fail("{}: no_rope_layers lists {} layers of {}", config.path(), listed.size(), count);
   std::vector<bool> rotates(count);
   for (size_t i = 0; i < count; ++i)
     rotates[i] = listed.empty() ? static_cast<int64_t>(i + 1) % interval != 0 : listed[i] != 0;
