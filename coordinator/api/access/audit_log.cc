@@ -40,8 +40,6 @@ Json Parameters(const std::string& body) {
   return shown;
 }
 
-bool IsVerb(const std::string& method) { return method == "POST" || method == "PATCH"; }
-
 const char* OutcomeOf(int status) {
   if (status == 0) return "the operator left";
   return status < 400 ? "done" : status < 500 ? "refused" : "failed";
@@ -62,6 +60,8 @@ std::string Line(const RequestRecord& record) {
 }
 
 }  // namespace
+
+bool IsVerb(const std::string& method) { return method == "POST" || method == "PATCH"; }
 
 std::string AuditedParameters(const std::string& body) { return DumpJson(Parameters(body)); }
 

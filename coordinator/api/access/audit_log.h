@@ -13,6 +13,9 @@ namespace quire {
 /// prompt or a key appear without their value.
 HttpService Audited(HttpService service, std::function<void(const std::string& line)> write);
 
+/// True for the methods of operators' actions.
+bool IsVerb(const std::string& method);
+
 /// Returns the body's parameters as JSON, as an audit line shows them.
 std::string AuditedParameters(const std::string& body);
 

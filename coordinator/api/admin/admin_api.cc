@@ -4,6 +4,7 @@
 
 #include "comm/base/error.h"
 #include "comm/base/json.h"
+#include "coordinator/api/access/audit_log.h"
 #include "coordinator/api/admin/admin_reports.h"
 #include "coordinator/api/admin/asked_model.h"
 #include "coordinator/api/openai/on_engine.h"
@@ -137,11 +138,11 @@ asio::awaitable<void> AdminApi::Handle(HttpRequest& request, HttpResponder& resp
   const auto held = static_cast<int64_t>(request.body.capacity() + response.body.capacity());
   if (request.memory.Resize(held) != ByteBudget::Verdict::kTaken) {
     constexpr const char* kFull = "answers that wait to be taken fill this port's memory";
-    if (request.method != "POST" && request.method != "PATCH") {
-      response = ErrorResponse(429, fmt::format("{}; try again later", kFull));
-    } else {
+    if (IsVerb(request.method)) {
       // The order was carried out or refused already, so the operator and the audit log get its status.
       response.body = DumpJson({{"answer_left_out", kFull}});
+    } else {
+      response = ErrorResponse(429, fmt::format("{}; try again later", kFull));
     }
   }
   co_await responder.Send(std::move(response));

@@ -115,10 +115,10 @@ const FileRecord& BatchStore::FindFile(const std::string& client, const std::str
   return found->second;
 }
 
-std::vector<FileRecord> BatchStore::FilesOf(const std::string& client) const {
-  std::vector<FileRecord> own;
+std::vector<const FileRecord*> BatchStore::FilesOf(const std::string& client) const {
+  std::vector<const FileRecord*> own;
   for (const auto& [id, file] : files_) {
-    if (file.client == client) own.push_back(file);
+    if (file.client == client) own.push_back(&file);
   }
   std::ranges::sort(own, {}, &FileRecord::order);
   return own;

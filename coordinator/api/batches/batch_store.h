@@ -32,7 +32,7 @@ class BatchStore {
   /// Makes the draft a file of its client. keep_seconds: lifetime; 0: StoreLimits::keep_seconds.
   FileRecord FinishFile(FileDraft& draft, const std::string& filename, int64_t keep_seconds);
   const FileRecord& FindFile(const std::string& client, const std::string& id) const;
-  std::vector<FileRecord> FilesOf(const std::string& client) const;   // the oldest first
+  std::vector<const FileRecord*> FilesOf(const std::string& client) const;  // the oldest first; valid until a change
   void DeleteFile(const std::string& client, const std::string& id);  // refuses the input of a batch that is not over
   Descriptor OpenFile(const FileRecord& file) const { return directory_.OpenToRead(file.id); }
   BatchRecord CreateBatch(const std::string& client, const BatchTerms& terms);

@@ -130,8 +130,8 @@ asio::awaitable<void> FilePages::List(HttpRequest& request, HttpResponder& respo
                         .limit = static_cast<size_t>(query.Integer("limit", 1, kMostListed).value_or(kMostListed)),
                         .oldest_first = query.Choice("order", {"asc", "desc"}) == "asc"};
   std::function<std::string()> work = [this, client = request.client, asked, purpose = query.Text("purpose")] {
-    std::vector<FileRecord> files = store_.FilesOf(client);
-    if (!purpose.empty()) std::erase_if(files, [&](const FileRecord& file) { return file.purpose != purpose; });
+    std::vector<const FileRecord*> files = store_.FilesOf(client);
+    if (!purpose.empty()) std::erase_if(files, [&](const FileRecord* file) { return file->purpose != purpose; });
     return PageOfRecords(files, asked);
   };
   std::string text = co_await OnDisk<std::string>(disk_, request.share, std::move(work));

@@ -16,11 +16,11 @@ namespace quire {
 inline std::string Listed(const FileRecord& file) { return DumpJson(file.ToPublic()); }
 inline std::string Listed(const BatchRecord& batch) { return DumpJson(batch.ToPublic(1)); }
 
-/// Returns a page of files or batches as JSON text. records: records or pointers to records, the oldest first. Throws
-/// ApiError 400 when no record has the id `after`.
+/// Returns a page of files or batches as JSON text. records: the oldest first. Throws ApiError 400 when no record has
+/// the id `after`.
 template <class Record>
-std::string PageOfRecords(const std::vector<Record>& records, const PageQuery& query) {
-  return ListPage(records, query, "nothing is kept that has", [](const auto& record) { return Listed(record); });
+std::string PageOfRecords(const std::vector<const Record*>& records, const PageQuery& query) {
+  return ListPage(records, query, "nothing is kept that has", [](const Record& record) { return Listed(record); });
 }
 
 /// Sends JSON text. The text's bytes count as memory of the request until the text is sent. Throws ApiError 429 when
