@@ -43,10 +43,7 @@ void ExpertActivations::ForEach(const ModelSpec& spec, const RankShard& shard, i
   make(logits, max_tokens * RouterWidth(m));
   make(chosen, pairs);
   make(weights, pairs);
-  if (m.weighs_inputs) {
-    make(scores, pairs);
-    std::ranges::fill(weights, 1.0f);
-  }
+  if (m.weighs_inputs) make(scores, pairs);
   make(start, shard.experts.size() + 1);
   make(pair_of_row, pairs);
   make(row_of_pair, pairs);
@@ -65,6 +62,7 @@ void ExpertActivations::ForEach(const ModelSpec& spec, const RankShard& shard, i
 
 ExpertActivations::ExpertActivations(const ModelSpec& spec, const RankShard& shard, int64_t max_tokens) {
   ForEach(spec, shard, max_tokens, ResizeBuffer);
+  if (spec.mixture.weighs_inputs) std::ranges::fill(weights, 1.0f);
 }
 
 int64_t ExpertActivations::Bytes(const ModelSpec& spec, const RankShard& shard, int64_t max_tokens) {

@@ -5,6 +5,7 @@
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/expert_matmul.h"
 #include "kernels/head_norm.h"
+#include "worker/cpu/buffer_list.h"
 #include "worker/cpu/cpu_activations.h"
 
 namespace quire {
@@ -38,13 +39,12 @@ CpuLatents::CpuLatents(const ModelSpec& spec, const RankShard& shard, const kern
       stream_(stream),
       activations_(activations) {
   const Counts counts = CountsOf(latent_, heads_, max_tokens);
-  const auto make = [](auto& list, int64_t count) { list.resize(static_cast<size_t>(count)); };
-  make(in_, counts.in);
-  make(queries_, counts.queries);
-  make(products_, counts.products);
-  make(start_, counts.start);
-  make(part_of_row_, counts.part_of_row);
-  make(values_, counts.values);
+  ResizeBuffer(in_, counts.in);
+  ResizeBuffer(queries_, counts.queries);
+  ResizeBuffer(products_, counts.products);
+  ResizeBuffer(start_, counts.start);
+  ResizeBuffer(part_of_row_, counts.part_of_row);
+  ResizeBuffer(values_, counts.values);
 }
 
 int64_t CpuLatents::Bytes(const ModelSpec& spec, const RankShard& shard, int64_t max_tokens) {

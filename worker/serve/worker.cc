@@ -229,8 +229,8 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
   const std::unique_ptr<Backend> backend = MakeBackend(files, sizes, *assign, mpi, LoadProgress(mpi.rank()));
   StepExecutor executor(files.spec(), sizes, mpi.rank(), backend->MakeEngine());
   const RankEngine& engine = executor.engine();
-  for (const std::string& note : mpi.rank() == 0 ? engine.notes() : std::vector<std::string>())
-    WorkerLog(LogLevel::kInfo, 0, note);
+  if (mpi.rank() == 0)
+    for (const std::string& note : engine.notes()) WorkerLog(LogLevel::kInfo, 0, note);
   const auto millis = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count();
   HelloMessage hello{.fingerprint = assign->fingerprint,
                      .isa = engine.device(),
