@@ -1,4 +1,4 @@
-// What joins or multiplies the scores of attention.
+// Functions of a ModelSpec for the scores of attention: their scale, ALiBi slopes, and buckets of relative positions.
 #include <algorithm>
 #include <bit>
 #include <cmath>

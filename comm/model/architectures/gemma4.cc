@@ -190,8 +190,8 @@ void ReadTurningPairs(const std::string& path, Rope& rope) {
   std::fill(still, rope.divisors.end(), 1.0f);
 }
 
-/// Reads a GGUF file. The file's head sizes apply to layers without a window; keys with the suffix _swa give the sizes
-/// of layers with a window. A layer whose values are its keys has no tensor for values.
+/// Reads a GGUF file. Layers with a window have the head sizes that the keys with the suffix _swa give; other layers
+/// have those of the keys without the suffix. A layer that uses its keys as values has no tensor of values.
 ModelSpec Gemma4FromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   KeepWindows(config, spec, kGemma4FullEvery);

@@ -56,8 +56,7 @@ class AdminReports {
 
   Topology SettingsOfModel() const;
   Replicas& replicas() { return model_.replicas(); }
-  /// Returns the requests of one replica, or of all replicas when `replica` is negative; at most filter.limit requests
-  /// of each replica.
+  /// Returns at most filter.limit requests for each replica. A negative `replica` asks for all replicas.
   boost::asio::awaitable<std::vector<RequestsView>> Collect(int replica, const RequestFilter& filter);
   boost::asio::awaitable<HttpResponse> Spell(HttpResponder& responder,
                                              std::function<std::string(const std::stop_token&)> spell);

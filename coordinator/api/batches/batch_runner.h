@@ -19,9 +19,9 @@ namespace quire {
 
 class SpilledAnswer;
 
-/// Runs the requests of batches like other requests of their clients, but without a connection. Only the oldest batch
-/// of each client runs at a time; the batches of different clients take turns. Batches whose window has ended, and
-/// cancelled batches, do not wait for batches that run. A batch's requests use its client's share of memory. Other
+/// Runs the requests of batches like other requests of their clients, but without a connection. Each client's batches
+/// run one after the other, the oldest first; batches of different clients take turns. Expired and cancelled batches do
+/// not wait for batches that run. A batch's requests use its client's share of memory. Other
 /// requests go first (HttpRequest::background): while other requests wait or run, only one request of a batch runs at a
 /// time. All methods run on the I/O thread; the store is used on the disk's thread.
 class BatchRunner {

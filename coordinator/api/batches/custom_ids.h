@@ -17,13 +17,13 @@ class CustomIds {
   /// The most bytes that one custom_id takes: a node of the table, and its part of the array of buckets.
   static constexpr int64_t kBytesOfOne = 72;
 
-  /// What Add found: a new custom_id; the custom_id of a request with a recorded result; or one that the input file has
-  /// twice.
+  /// The result of Add. kNew: the custom_id is new. kRecorded: its request has a recorded result. kTwice: the input
+  /// file has the custom_id already.
   enum class Found { kNew, kRecorded, kTwice };
 
   /// Adds the custom_id of a request that has a result.
   void AddRecorded(std::string_view id) { (void)in_input_.try_emplace(HashOf(id), false); }
-  /// Adds the custom_id of a request in the input file. kTwice: the file has the custom_id already.
+  /// Adds the custom_id of a request in the input file.
   Found Add(std::string_view id) {
     const auto [entry, is_new] = in_input_.try_emplace(HashOf(id), true);
     if (is_new) return Found::kNew;

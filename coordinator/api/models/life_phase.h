@@ -5,7 +5,7 @@
 
 namespace quire {
 
-/// What a model's workers do. kUnloading: the workers are being ended and still hold memory. kFallingAsleep: the
+/// The state of a model's workers. kUnloading: the workers are being ended and still hold memory. kFallingAsleep: the
 /// workers give memory back. kAsleep: the workers keep the weights, take no requests, and can be woken at once.
 enum class LifePhase { kUnloaded, kLoading, kLoaded, kUnloading, kFallingAsleep, kAsleep };
 

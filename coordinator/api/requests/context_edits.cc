@@ -129,8 +129,8 @@ std::vector<ToolUseAt> ToolUsesOf(const ContextEdit& edit, OrderedJson& messages
   return uses;
 }
 
-/// Clears all but the latest edit.keep uses of tools, if there are more than edit.above_uses uses. Returns the number
-/// of cleared uses.
+/// Clears all but the latest edit.keep uses of tools, if there are more than edit.above_uses uses. Returns how many
+/// uses it cleared.
 int64_t ClearToolUses(const ContextEdit& edit, OrderedJson& messages) {
   const std::vector<ToolUseAt> uses = ToolUsesOf(edit, messages);
   const auto count = static_cast<int64_t>(uses.size());

@@ -12,8 +12,9 @@ using std::chrono::seconds;
 // The number of threads that may delay a heartbeat by waking up late: the sending thread, and socket threads on both
 // ends.
 constexpr int kLateWakesOfABeat = 4;
-// The same for a plan and its answer.
+// The number of threads that may delay a step by waking up late, on the way of its plan and of its answer.
 constexpr int kLateWakesOfAStep = 4;
+// The number of late wakes, of messages and of threads, that may delay a start.
 constexpr int kLateWakesOfAStart = 40;
 constexpr Patience kSilent = milliseconds(1500), kFirstBeat = seconds(20), kMostForBusyness = seconds(10);
 constexpr Patience kLeastStep = seconds(5), kFirstStep = seconds(120), kMostForStarvation = seconds(60);

@@ -43,8 +43,8 @@ StepSize SizeOf(const StepPlan& plan);
 class UsualTime {
  public:
   void Observe(const StepSize& size, double seconds);
-  /// Returns an upper bound of a step's usual time, in seconds; 0 before the first step. The bound holds whatever part
-  /// of the time tokens take and whatever part pairs take.
+  /// Returns an upper bound of a step's usual time, in seconds; 0 before the first step. The bound holds for every
+  /// division of the time between tokens and pairs.
   double Of(const StepSize& size) const;
 
  private:
