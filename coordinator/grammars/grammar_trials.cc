@@ -125,7 +125,12 @@ std::optional<std::string> GrammarTrials::Ask(const GrammarSource& source, const
   return std::get<GrammarReady>(Decode(*frame)).problem;
 }
 
+void GrammarTrials::EndIfIdle() {
+  if (const std::unique_lock lock(in_use_, std::try_to_lock); lock.owns_lock()) End();
+}
+
 void GrammarTrials::Try(const GrammarSource& source, const std::stop_token& stop) {
+  const std::lock_guard lock(in_use_);
   std::optional<std::string> problem;
   try {
     // The process may have ended because of a grammar that it compiled before. So try once more: if a new process ends,

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -16,8 +17,8 @@ namespace quire {
 
 /// Compiles clients' grammars on trial in a separate process, so that an expensive or harmful grammar hurts only that
 /// process. The process starts with the first grammar. If the process was killed, a new process starts with the next
-/// grammar. Use this object from one thread at a time. That thread must live as long as the object is used, because the
-/// process dies with the thread that started it.
+/// grammar. Call Try from one thread. That thread must live as long as the object is used, because the process dies
+/// with the thread that started it.
 class GrammarTrials {
  public:
   struct Limits {
@@ -35,6 +36,9 @@ class GrammarTrials {
   /// process for the trial.
   void Try(const GrammarSource& source, const std::stop_token& stop);
 
+  /// Ends the process, which frees its memory, unless a trial is under way. May be called from any thread.
+  void EndIfIdle();
+
   /// Returns the compiler's process id; 0: no process.
   pid_t pid() const { return pid_; }
 
@@ -47,6 +51,7 @@ class GrammarTrials {
   std::shared_ptr<const Vocabulary> vocabulary_;
   std::vector<std::string> command_;
   Limits limits_;
+  std::mutex in_use_;  // held during a trial and while the process is ended
   pid_t pid_ = 0;
   int fd_ = -1;
   uint64_t last_ticket_ = 0;

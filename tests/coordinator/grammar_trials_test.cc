@@ -6,12 +6,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <thread>
 
 #include "comm/base/error.h"
 #include "coordinator/grammars/frame_socket.h"
 #include "coordinator/http/api_error.h"
 #include "coordinator/text/tokenizer/encode_bounds.h"
+#include "tests/support/temporary_directory.h"
 
 namespace quire {
 namespace {
@@ -65,6 +69,46 @@ TEST(GrammarTrialsTest, Try_EndsTheTrialProcess_WhenItsTimeIsUp) {
   GrammarTrials trials = Trials({"/bin/sleep", "600"}, {.wall = std::chrono::milliseconds(50)});
   EXPECT_THROW(trials.Try(kSource, {}), ApiError);
   EXPECT_EQ(trials.pid(), 0);
+}
+
+/// Returns the shell command that sends `frame` over the socket at standard input.
+std::string ShellSend(const Frame& frame) {
+  int ends[2];
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  EXPECT_TRUE(FrameSocket(ends[0]).Send(frame));
+  ::close(ends[0]);
+  std::string command = "printf '";
+  for (unsigned char byte; ::read(ends[1], &byte, 1) == 1;) command += fmt::format("\\{:03o}", byte);
+  ::close(ends[1]);
+  return command + "' >&0; ";
+}
+
+TEST(GrammarTrialsTest, EndIfIdle_EndsTheProcess_AfterATrial) {
+  const std::string accept = ShellSend(Encode(GrammarReady{}, 0, 0));  // first for the vocabulary, then for the grammar
+  GrammarTrials trials = Trials({"/bin/sh", "-c", accept + accept + "exec sleep 600"});
+  trials.Try(kSource, {});
+  const pid_t pid = trials.pid();
+  ASSERT_NE(pid, 0);
+  trials.EndIfIdle();
+  EXPECT_EQ(trials.pid(), 0);
+  EXPECT_NE(::kill(pid, 0), 0);
+  trials.Try(kSource, {});
+  EXPECT_NE(trials.pid(), 0);
+}
+
+TEST(GrammarTrialsTest, EndIfIdle_LeavesATrialAlone) {
+  const TemporaryDirectory folder;
+  const std::string started = folder / "started", go = folder / "go";
+  const std::string accept = ShellSend(Encode(GrammarReady{}, 0, 0));
+  const std::string wait = fmt::format("echo once >> {}; until [ -e {} ]; do sleep 0.01; done; ", started, go);
+  GrammarTrials trials = Trials({"/bin/sh", "-c", accept + wait + accept + "exec sleep 600"});
+  std::thread trial([&] { EXPECT_NO_THROW(trials.Try(kSource, {})); });
+  while (!std::filesystem::exists(started)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  trials.EndIfIdle();
+  std::ofstream(go).put('\n');
+  trial.join();
+  std::ifstream starts(started);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(starts), {}), "once\n");
 }
 
 TEST(FrameSocketTest, Frames_ArriveComplete_AndReceiveReturnsNothingAfterThePeerCloses) {

@@ -18,7 +18,7 @@ import openai
 
 import verdict
 from models_test import NAMES, body_of, cases, patch, path_of
-from server import QUIRE, TINY, Server, alive, wait_gone
+from server import QUIRE, TINY, Server, alive, grammar_compilers, wait_gone
 
 BLOCKS = 150  # KV blocks of each model: enough for several golden answers at the same time
 
@@ -231,8 +231,12 @@ class RoomTest(LifeCase):
         self.assertEqual(server.post("/admin/models/second/load", {}, admin=True), (200, {"model": "second", "state": "ready"}))
         pids = workers_of(server)
         self.assertEqual(len(pids), 1)
+        answer = server.post("/v1/completions", {"model": "second", "prompt": [5], "max_tokens": 4, "guided_regex": "[a-z]+"})
+        self.assertEqual(answer[0], 200, answer)
+        self.assertEqual(len(grammar_compilers(server)), 1)
         self.assertEqual(server.post("/admin/models/second/unload", {}, admin=True), (200, {"model": "second", "state": "unloaded"}))
         self.assertEqual(wait_gone(pids, 5), [])
+        self.assertEqual(grammar_compilers(server), [])
         self.assertEqual(server.get("/v1/models/second")["state"], "unloaded")
         for path in ("/admin/blocks", "/admin/block_map", "/admin/topology", "/admin/config"):
             with self.assertRaises(urllib.error.HTTPError) as refused:

@@ -165,6 +165,20 @@ def alive(pid):
         return False
 
 
+def grammar_compilers(server):
+    """Returns the ids of the server's processes that compile grammars."""
+    found, tasks = [], f"/proc/{server.process.pid}/task"
+    children = set()
+    for task in os.listdir(tasks):
+        with open(f"{tasks}/{task}/children", encoding="utf-8") as f:
+            children |= set(f.read().split())
+    for child in children:
+        with open(f"/proc/{child}/cmdline", "rb") as f:
+            if b"compile-grammars" in f.read():
+                found.append(int(child))
+    return found
+
+
 def wait_gone(pids, seconds):
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and any(alive(pid) for pid in pids):

@@ -13,7 +13,7 @@ import unittest
 import jsonschema
 
 import verdict
-from server import Server, altered_tiny
+from server import Server, altered_tiny, grammar_compilers
 from stream_client import stream_in_background, text_of
 
 END = 256  # "<|end|>"; the end token of the model's configuration is a quotation mark, which JSON needs
@@ -204,20 +204,6 @@ class CompilationTest(TinyCase):
         cls.server = Server("-tp", "2", "--threads-per-worker", "1", model=cls.model)
         cls.addClassCleanup(cls.server.__exit__)
 
-    def compilers(self):
-        """Returns the server's processes that compile grammars."""
-        found = []
-        with open(f"/proc/{self.server.process.pid}/task/{self.server.process.pid}/children") as f:
-            children = set(f.read().split())
-        for task in os.listdir(f"/proc/{self.server.process.pid}/task"):
-            with open(f"/proc/{self.server.process.pid}/task/{task}/children") as f:
-                children |= set(f.read().split())
-        for child in children:
-            with open(f"/proc/{child}/cmdline", "rb") as f:
-                if b"compile-grammars" in f.read():
-                    found.append(int(child))
-        return found
-
     def test_grammar_that_compiles_too_long_is_refused_without_delaying_others(self):
         refused = []
         asked = [threading.Thread(target=lambda path=path: refused.append(self.post(self.server, want=400, path=path, structured_outputs=self.ENDLESS)))
@@ -238,7 +224,7 @@ class CompilationTest(TinyCase):
 
     def test_grammar_compiler_is_restarted_when_killed(self):
         self.assertEqual(self.texts(self.server, guided_choice=["b"]), ["b"])
-        before = self.compilers()
+        before = grammar_compilers(self.server)
         self.assertEqual(len(before), 1)
         refused = []
         asked = threading.Thread(target=lambda: refused.append(self.post(self.server, want=400, structured_outputs=self.ENDLESS)))
@@ -249,10 +235,10 @@ class CompilationTest(TinyCase):
         # the restarted process compiles the grammar again
         self.assertIn("takes more than", refused[0]["error"]["message"])
         self.assertEqual(self.texts(self.server, guided_choice=["c"]), ["c"])
-        os.kill(self.compilers()[0], signal.SIGKILL)  # kills the compiler while it is idle
+        os.kill(grammar_compilers(self.server)[0], signal.SIGKILL)  # kills the compiler while it is idle
         self.assertEqual(self.texts(self.server, guided_choice=["d"]), ["d"])
-        self.assertEqual(len(self.compilers()), 1)
-        self.assertNotIn(before[0], self.compilers())
+        self.assertEqual(len(grammar_compilers(self.server)), 1)
+        self.assertNotIn(before[0], grammar_compilers(self.server))
         self.assertEqual(self.server.text().count("the process that compiles grammars ended (signal 9)"), 1)
 
 

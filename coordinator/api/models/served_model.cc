@@ -102,7 +102,8 @@ bool ServedModel::EndWhenFree(std::function<void()> ended) {
   // returns null by now.
   if (workers_.use_count() > 1) return false;
   if (ender_.joinable()) ender_.join();
-  ender_ = std::thread([workers = std::move(workers_), ended = std::move(ended)]() mutable {
+  ender_ = std::thread([this, workers = std::move(workers_), ended = std::move(ended)]() mutable {
+    grammars_.EndIfIdle();
     workers->replicas().FinishSaving(kMostSaving);
     workers->replicas().StopLoops();
     workers->replicas().StopWorkers("the model is unloaded");
@@ -115,7 +116,8 @@ bool ServedModel::EndWhenFree(std::function<void()> ended) {
 void ServedModel::BeginSleep(std::function<void(int64_t)> asleep) {
   phase_ = LifePhase::kFallingAsleep;
   if (ender_.joinable()) ender_.join();
-  ender_ = std::thread([workers = workers_, need = need_, most = bytes(), asleep = std::move(asleep)]() mutable {
+  ender_ = std::thread([this, workers = workers_, need = need_, most = bytes(), asleep = std::move(asleep)]() mutable {
+    grammars_.EndIfIdle();
     workers->replicas().FinishSaving(kMostSaving);
     const std::optional<int64_t> kept = workers->replicas().FreeMemory(kMostFreeing);
     workers.reset();  // before the call, after which the workers may be ended

@@ -35,7 +35,7 @@ class ServedModel {
   const ModelSpec& spec() const { return files_.spec(); }
   const TextTools& text() const { return text_; }
   EventFeed& events() { return events_; }          // events of this model's replicas
-  GrammarTrials& grammars() { return grammars_; }  // used by the grammar pool's thread only
+  GrammarTrials& grammars() { return grammars_; }  // trials belong to the grammar pool's thread
 
   /// Returns the names that clients may use: the model's own, its aliases, then its adapters.
   std::vector<std::string> Names() const;
