@@ -13,8 +13,8 @@ namespace quire {
 
 namespace {
 
-// For comparison: a topology of 1,000 nodes has 100 KB, 10,000 values and keys, and in one mapping at most a few dozen
-// keys.
+// The limits of a document are several times what real files need: a topology file of 1,000 nodes has 10,000 values and
+// keys, and its largest mapping has a few dozen keys.
 constexpr size_t kMaxDepth = 16;
 constexpr size_t kMaxNodes = 50'000;  // values and keys together
 constexpr size_t kMaxKeys = 1000;     // keys of one mapping; each new key is compared with all keys before it

@@ -22,11 +22,12 @@ struct BlockTransferEnd {
 };
 
 /// KV blocks travel from ranks of one group to ranks of another group: from host memory to host memory over a Channel,
-/// in numbered chunks with a hash. If both ends have carriers, KV blocks travel from device memory to device memory
-/// over a DeviceLink, which a chunk announces. A transfer either completes or fails as a whole. A transfer fails when a
-/// chunk is missing or broken, when nothing moves for kLinkPatience (for kDevicePatience over a DeviceLink, which must
-/// be connected first), or when it is not complete after kTransferPatience. Several transfers may run at the same time.
-/// Each end belongs to one thread, which calls Poll.
+/// in numbered chunks with a hash. If both ends have a DeviceCarrier, KV blocks travel from device memory to device
+/// memory over a DeviceLink, and one chunk from each sending rank announces this. A transfer either completes or fails
+/// as a whole. A transfer fails when a chunk is missing or broken, when nothing moves for kLinkPatience, or when the
+/// transfer is not complete after kTransferPatience. Over a DeviceLink, kDevicePatience replaces kLinkPatience, because
+/// the DeviceLink must connect first. Several transfers may run at the same time. Each end belongs to one thread, which
+/// calls Poll.
 inline constexpr auto kLinkPatience = std::chrono::seconds(5), kDevicePatience = std::chrono::seconds(15),
                       kTransferPatience = std::chrono::seconds(60);
 

@@ -105,8 +105,8 @@ class AdapterConfig::Reader {
     }
   }
 
-  /// Reads numbers for single modules. As in PEFT, a key matches the end of a name from the beginning of one of its
-  /// parts.
+  /// Reads numbers for single modules. As in PEFT, a key is a regular expression, which must match a module's whole
+  /// name or the last parts of the name; dots separate the parts.
   Exceptions ModuleNumbers(const char* key) {
     const OrderedJson* value = Find(key);
     Exceptions exceptions;

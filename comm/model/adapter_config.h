@@ -36,8 +36,8 @@ class AdapterConfig {
   bool Replaces(const std::string& module) const { return Ends(replaced_, module); }
   /// True when the adapter's changes of the embedding also apply to a head that shares the embedding's weights.
   bool ties_head() const { return ties_head_; }
-  /// The tokens whose rows the adapter replaces (trainable_token_indices), in the order of these rows, by the module's
-  /// name or its last parts. The empty name means the embedding.
+  /// Maps a module's name, or the last parts of the name, to the tokens whose rows the adapter replaces
+  /// (trainable_token_indices), in the order of the rows in the file. The empty name means the embedding.
   const std::map<std::string, std::vector<TokenId>>& tokens() const { return tokens_; }
   /// RankOf and ScaleOf take names of modules or of parameters.
   int64_t RankOf(const std::string& module) const;

@@ -50,8 +50,8 @@ class ModelFiles {
   bool Has(Role role, int64_t layer = 0) const { return !placed_[PlaceOf(role, layer)].empty(); }
   /// Returns the adapters in the order of Open. AddedSequence::adapter counts them from 1.
   const std::vector<AdapterFiles>& adapters() const { return adapters_; }
-  /// Returns the name in the family's list for a tensor's name in HF's files, which depends on the class that wrote
-  /// them.
+  /// Returns the name that the family's list of weights has for the tensor `name` of an HF file. The names in an HF
+  /// file depend on the HF class that wrote the file.
   std::string ListNameOf(const std::string& name) const;
 
   /// Returns a hash, as 32 hex digits, of the whole spec, of the tensors' names, types and shapes, of the first bytes

@@ -1,6 +1,6 @@
 // AFMoE (Trinity): norms before and after attention and MLP, norms of each query and key head, and a gate of
 // attention's output. Three of four layers have a window; the fourth sees the whole context and does not rotate. Dense
-// layers come first, then mixtures with shared experts, whose routers use sigmoids with a correction.
+// layers come first, then mixtures with shared experts, whose routers use sigmoids with a correction bias.
 #include <cmath>
 
 #include "comm/base/error.h"

@@ -8,8 +8,8 @@ namespace {
 
 constexpr int64_t kCwmFullEvery = 4;
 
-/// Reads config.json. rope_parameters or rope_scaling is required, because HF's default, if both are missing, is a
-/// scaling.
+/// Reads config.json. Throws Error when it has neither rope_parameters nor rope_scaling, because HF then scales the
+/// rotation by default.
 ModelSpec CwmFromHf(const HfConfig& config) {
   if (!config.Has("rope_scaling")) config.At("rope_parameters");
   ModelSpec spec = LlamaFromHf(config, {.theta = 1000000});

@@ -13,7 +13,8 @@ void SetEncoder(ModelSpec& spec);
 /// the residual (post-norm).
 void SetPostNormEncoder(ModelSpec& spec);
 
-/// Ends of the names of tensors in older files that are no weights: they contain only the numbers 0, 1, 2, .. or zeros.
+/// Ends of names of tensors that older files have although the tensors are no weights. Such a tensor contains only the
+/// numbers 0, 1, 2, ... or only zeros.
 inline constexpr const char* kPositionIds[] = {"embeddings.position_ids", "embeddings.token_type_ids"};
 
 inline constexpr const char *kBertTokens = "bert.embeddings.word_embeddings.weight",

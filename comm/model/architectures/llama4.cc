@@ -17,7 +17,8 @@ namespace {
 constexpr int64_t kLlama4Chunk = 8192, kLlama4FullEvery = 4;
 constexpr double kLlama4Theta = 500000, kLlama4Floor = 8192, kLlama4Growth = 0.1;
 
-/// Adds a rope that does not rotate, with which queries grow, for the layers that do not rotate.
+/// Adds a Rope for the layers that do not rotate. This Rope only multiplies queries by a factor that grows with their
+/// position.
 void LetQueriesGrow(double growth, double floor, ModelSpec& spec) {
   spec.ropes.push_back(
       {.original_max_position = floor, .query_growth = growth, .growth_offset = 1, .turning_pairs = 0});

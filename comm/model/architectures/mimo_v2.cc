@@ -1,5 +1,5 @@
-// MiMo-V2-Flash: values of fewer numbers than keys; windows, sinks and more key and value heads in five of six layers;
-// a dense layer, then mixtures whose routers use sigmoids with a correction.
+// MiMo-V2-Flash: values have fewer numbers than keys. Five of six layers have windows, sinks and more key and value
+// heads. A dense layer comes first, then mixtures whose routers use sigmoids with a correction bias.
 #include <algorithm>
 
 #include "comm/base/error.h"

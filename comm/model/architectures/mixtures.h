@@ -19,8 +19,8 @@ Mixture MixtureFromGguf(const GgufConfig& config);
 /// Throws Error when the file's router scores are anything but sigmoids.
 void RequireSigmoid(const HfConfig& config);
 
-/// Reads a mixture with a router like DeepSeek-V3's: sigmoid scores with a correction, groups of experts, and shared
-/// experts without a gate. `renormalize` is the default for dividing the weights by their sum.
+/// Reads a mixture with a router like DeepSeek-V3's: sigmoid scores with a correction bias, groups of experts, and
+/// shared experts without a gate. `renormalize` is the default for dividing the weights by their sum.
 Mixture CorrectedMixtureFromHf(const HfConfig& config, bool renormalize);
 Mixture CorrectedMixtureFromGguf(const GgufConfig& config);
 
@@ -61,7 +61,7 @@ extern const MixtureNames kBlockSparseMixtureNames;
 /// Qwen's names of a mixture's weights, for families with routers like DeepSeek-V3's.
 extern const MixtureNames kCorrectedMixtureNames;
 
-/// Qwen's names for experts, with the names that Trinity and HunYuan 3 give to the router and its correction.
+/// Qwen's names for experts, with the names that Trinity and HunYuan 3 give to the router and its correction bias.
 extern const MixtureNames kExpertBiasMixtureNames;
 
 /// The names of the tensor with all experts' gates and ups, and of the tensor with all experts' downs, in gpt-oss and

@@ -8,8 +8,8 @@ namespace quire::architectures {
 
 namespace {
 
-/// Reads the windows. The layers from max_window_layers on have a window or, in newer files, the layers that
-/// layer_types lists; but no layer has a window unless use_sliding_window is set.
+/// Reads the windows. Unless use_sliding_window is set, no layer has a window. Otherwise layer_types says which layers
+/// have a window; in older files without layer_types, the layers from max_window_layers on have one.
 void ReadWindows(const HfConfig& config, ModelSpec& spec, int64_t usual_first = 28) {
   const int64_t first = config.Count("max_window_layers", usual_first);
   const int64_t window = config.Flag("use_sliding_window") ? WindowOf(config, 4096) : 0;

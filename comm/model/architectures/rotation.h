@@ -43,7 +43,7 @@ struct RopesOfKinds {
 std::optional<RopesOfKinds> RopesOfKindsFromHf(const HfConfig& config, int64_t head_dim, double full_theta,
                                                double sliding_theta, double partial = 0);
 
-/// Every so many layers, SmolLM3 and Llama 4 have one that does not rotate.
+/// The default of no_rope_layer_interval: in SmolLM3 and Llama 4, every fourth layer does not rotate.
 inline constexpr int64_t kUsualRotationInterval = 4;
 
 /// Returns which of `count` layers rotate. no_rope_layers has a 1 for each layer that rotates; without that list, every
