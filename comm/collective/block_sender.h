@@ -30,7 +30,7 @@ class BlockSender {
 
   /// Begins the transfer `ticket`. The memory must not change until the transfer has ended. If `blocks` is empty, tells
   /// the receivers that no blocks will come. `epoch`: the epoch of the receiving group. `carrier` belongs to the device
-  /// whose memory `blocks` is; null: `blocks` is host memory.
+  /// that holds `blocks`; null means that `blocks` is host memory.
   void Send(uint64_t ticket, EpochId epoch, BlockMemory blocks, std::vector<BlockDestination> destinations,
             DeviceCarrier* carrier = nullptr);
   /// Ends the transfer if it has not ended. Poll reports the end.

@@ -32,10 +32,10 @@ constexpr auto ChoicesOf(PrivateNetworkMode) {
       {{PrivateNetworkMode::kAuto, "auto"}, {PrivateNetworkMode::kOn, "on"}, {PrivateNetworkMode::kOff, "off"}});
 }
 
-/// Where drafts (speculative decoding) come from. kPrediction: the client's prediction. kNgram: also the sequence
-/// itself. kSuffix: also earlier answers to the same client. kDraftModel: a smaller model, and the prediction. kMtp: a
-/// prediction layer of the model's own files, and the prediction. kAuto: as kSuffix where drafts save time on the CPU,
-/// and none on GPUs.
+/// Where drafts (speculative decoding) come from. kPrediction uses the client's prediction. kNgram uses the prediction
+/// and the sequence itself. kSuffix uses both, and earlier answers to the same client. kDraftModel uses the prediction
+/// and a smaller model. kMtp uses the prediction and a prediction layer of the model's own files. kAuto works as
+/// kSuffix where drafts save time on the CPU, and makes no drafts on GPUs.
 enum class SpeculationMethod { kOff, kPrediction, kNgram, kSuffix, kDraftModel, kMtp, kAuto };
 constexpr auto ChoicesOf(SpeculationMethod) {
   return std::to_array<Choice<SpeculationMethod>>({{SpeculationMethod::kOff, "off"},
@@ -208,7 +208,7 @@ struct Topology : ModelSettings {
     bool operator==(const Limits&) const = default;
   } limits;
 
-  /// Limits of one API key. 0 means that the key has no such limit; for max_queued_reqs, -1 means that.
+  /// Limits of one API key. 0 means that the key has no such limit. For max_queued_reqs, -1 means no limit.
   struct KeyLimits {
     int max_running_seqs = 0;       // sequences that may run at the same time, in each replica
     int max_queued_reqs = -1;       // choices that wait; requests beyond are refused
