@@ -227,7 +227,8 @@ struct AdapterReady {
 /// The place of a chunk of KV blocks on its way from one worker to another. `block` counts among the num_blocks blocks
 /// of the ticket. One rank sends another rank certain bytes of each block; `offset` counts within these bytes. The
 /// chunks from one rank to another under a ticket are numbered from 1. A transfer from device to device has a single
-/// chunk, with `by_device` set, whose data is the meeting of a DeviceLink (comm/collective/device_carrier.h).
+/// chunk, with `by_device` set. Its data is the identifier by which the two ends of a DeviceLink find each other
+/// (NewMeeting in comm/collective/device_carrier.h).
 struct ChunkPlace {
   uint64_t ticket = 0, number = 0;
   EpochId epoch = 0;   // epoch of the receiving group

@@ -34,7 +34,8 @@ inline bool PoolsFromTheFirst(Pooling pooling) { return pooling >= Pooling::kMea
 /// True when every token of the prompt has numbers in the answer.
 inline bool PoolsEachToken(Pooling pooling) { return pooling >= Pooling::kAll; }
 
-/// Limits the tokens of an answer's thoughts, a section at its beginning. At the limit the section is closed.
+/// Limits the tokens of the section of thoughts (reasoning) at an answer's beginning. At the limit the section is
+/// closed.
 struct ThoughtLimit {
   int32_t tokens = -1;         // most tokens of the section; -1: no limit, and the other members are unused
   bool begun = false;          // the prompt ends inside the section
@@ -114,8 +115,8 @@ struct TableEdit {
 };
 
 /// Names the blocks that hold the sequence's state from now on. Some models carry a state of fixed size from token to
-/// token (PROTOCOL.md, States); each of their sequences has its state in as many blocks of the pool as Start said. A
-/// state uses its blocks as plain memory, apart from keys and values. Other models have no states.
+/// token (PROTOCOL.md, States); each of their sequences has its state in as many blocks of the pool as StartMessage
+/// said. A state uses its blocks as plain memory, apart from keys and values. Other models have no states.
 struct StateTable {
   SlotId slot;
   std::vector<BlockId> blocks;

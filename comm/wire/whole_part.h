@@ -5,9 +5,9 @@
 
 namespace quire {
 
-/// A rank's part of a whole: of a KV block, or of a sequence's recurrent state, as a group of one rank has it. A run
-/// has two numbers: where it begins in the whole, and its length in bytes. If a rank's part cannot be expressed as
-/// runs, `bytes` is 0 and there are no runs.
+/// A rank's part of a whole. The whole is a KV block, or a sequence's recurrent state, in the layout that a group of
+/// one rank uses. A run has two numbers: the byte at which the run begins in the whole, and its length in bytes. If a
+/// rank's part cannot be expressed as runs, `bytes` is 0 and there are no runs.
 struct WholePart {
   int64_t bytes = 0;                // bytes of the whole
   std::vector<int64_t> given = {};  // begin and length of each run that this rank would send to a group of one rank

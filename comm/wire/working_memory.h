@@ -4,8 +4,8 @@
 
 namespace quire {
 
-/// The memory of its host that a worker takes beside weights, KV blocks and swap space, in bytes: upper bounds, which a
-/// worker reaches in its largest step.
+/// Upper bounds, in bytes, of the host memory that a worker takes besides weights, KV blocks and swap space. A worker
+/// reaches these bounds in its largest step.
 struct WorkingMemory {
   int64_t process_bytes = 0;  // the program, its libraries and connections, and the vocabulary for grammars
   int64_t step_bytes = 0;     // buffers of steps

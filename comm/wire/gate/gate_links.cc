@@ -115,8 +115,8 @@ void GateLinks::TakeNewOnes() {
   for (const uint64_t number : to_end) Erase(number);
 }
 
-/// Asks epoll for the events that each side needs: readable once the other side has received all its bytes, writable
-/// while bytes wait for this side. Returns false when epoll fails, which ends the link.
+/// Asks epoll to report when a side is readable, unless bytes from this side still wait to be forwarded, and when a
+/// side is writable, if bytes wait to be sent to this side. Returns false when epoll fails, which ends the link.
 bool GateLinks::Watch(Link& link, uint64_t number) {
   if (link.ended >= 0) {  // the closed side would report its end forever, and the other side has no receiver any more
     if (link.watched[link.ended] == 0) return true;
@@ -130,7 +130,7 @@ bool GateLinks::Watch(Link& link, uint64_t number) {
   return true;
 }
 
-/// Sets the events that epoll reports of one side. 0: no event at all, not even the side's end.
+/// Sets the events that epoll reports of one side. With `events` 0, epoll reports nothing, not even the side's end.
 bool GateLinks::WatchSide(Link& link, int side, uint32_t events, uint64_t number) {
   const uint32_t before = std::exchange(link.watched[side], events);
   if (before == events) return true;

@@ -22,8 +22,8 @@ struct LinkBounds {
 };
 
 /// Forwards bytes in both directions between the connections of accepted peers and the ZeroMQ socket that the gate
-/// protects, on its own thread. Buffers are bounded: while a side sends faster than the other side receives, it is not
-/// read. When one side closes, the other side has three seconds to receive the remaining bytes.
+/// protects, on its own thread. Buffers are bounded: the gate stops reading from a side that sends faster than the
+/// other side receives. When one side closes, the other side has three seconds to receive the remaining bytes.
 class GateLinks {
  public:
   GateLinks();

@@ -60,7 +60,7 @@ class Strangers {
   void Remove(uint64_t number);
   /// Records that the connection's HELLO was decrypted, so that its peer knows the server's public key.
   void KnowsKey(Stranger& stranger);
-  /// Records that a peer from this network was accepted, for the first kMostAccepted networks.
+  /// Records that a peer from this network was accepted. Only the first kMostAccepted networks are recorded.
   void Accepted(const std::string& network);
   /// Returns the oldest connection, whose deadline comes first; null when there is none.
   Stranger* Oldest();

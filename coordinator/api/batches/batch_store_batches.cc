@@ -44,8 +44,9 @@ class Crowd {
     of_client_[client] += count;
     all_ += count;
   }
-  /// Returns the client that must give something up before `newcomer` gets more: the newcomer itself if it has `share`,
-  /// otherwise the client with most if all together have `most`. Returns nothing if there is room.
+  /// Returns the client that must give something up before `newcomer` gets more. This is the newcomer if it has `share`
+  /// or more. Otherwise, if all clients together have `most` or more, it is the client that has the largest count.
+  /// Returns nullopt if there is room.
   std::optional<std::string> Loser(const std::string& newcomer, int64_t share, int64_t most) {
     if (of_client_[newcomer] >= share) return newcomer;
     if (all_ < most) return std::nullopt;

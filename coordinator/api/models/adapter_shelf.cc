@@ -83,7 +83,7 @@ AdapterShelf::~AdapterShelf() { End(); }
 void AdapterShelf::Begin(Replicas& replicas) {
   const std::lock_guard lock(state_->mutex);
   state_->replicas = &replicas;
-  // These adapters are served already. If the new ranks cannot read one, it is lost.
+  // These adapters are served already. An adapter that the new ranks cannot read is no longer served (Lost).
   for (auto& [number, contents] : state_->contents) state_->Send(contents.order, nullptr);
 }
 

@@ -32,7 +32,7 @@ RenderWatch WatchOf(TextGrowth& growth, const std::stop_token& stop) {
           .makes = [&growth](size_t bytes) { growth.Add(bytes); }};
 }
 
-/// Sets the size of the answer's vectors, and the members of the terms that depend on the prompts' tokens.
+/// Sets the size of the answer's vectors, and the members of PoolingTerms that depend on the prompts' tokens.
 void SetVectors(const PoolingOptions& options, PreparedCall& prepared) {
   PoolingTerms& terms = *prepared.pooling;
   const int64_t numbers = terms.row > 0 ? static_cast<int64_t>(prepared.prompt_tokens) * terms.row

@@ -65,8 +65,8 @@ std::unique_ptr<Request> MakeRequest(const CallContext& context, const GenerateC
   return request;
 }
 
-/// Returns the Arrival with which requests that have left their engines enter other engines, which continue their
-/// computation.
+/// Returns the Arrival with which requests that have left their engines enter other engines. These engines continue the
+/// requests' computation.
 Arrival ComeBack(std::vector<RequestId> ids, std::vector<std::unique_ptr<Request>> requests,
                  const std::shared_ptr<EventQueue>& events) {
   const auto held = std::make_shared<std::vector<std::unique_ptr<Request>>>(std::move(requests));

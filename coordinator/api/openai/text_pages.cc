@@ -17,7 +17,8 @@ constexpr size_t kMostTokens = 200'000;  // most ids in a body of /detokenize
 }  // namespace
 
 int64_t TextPages::TokenizeBytes(size_t body_bytes) const {
-  // Bytes per token; a body has at most one token per byte. kSpelled: the token's id as text in the answer.
+  // These constants are bytes per token. A body has at most one token per byte. kSpelled is for the token's id as text
+  // in the answer.
   constexpr int64_t kText = 1, kTokenBytes = 4, kSpelled = 7;
   return static_cast<int64_t>(body_bytes) * (1 + kText + kTokenBytes + kSpelled);
 }
