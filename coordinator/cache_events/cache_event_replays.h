@@ -24,7 +24,7 @@ class CacheEventReplays {
   /// cannot be used.
   CacheEventReplays(zmq::context_t& context, const std::string& endpoint, int max_batches);
 
-  /// Returns the ZeroMQ socket, which is readable when a client asks.
+  /// Returns the ZeroMQ socket, which is readable when a request of a client has arrived.
   void* handle() { return socket_.handle(); }
 
   /// Keeps a batch, and drops the oldest batches beyond the limits. `number` rises by one from call to call.

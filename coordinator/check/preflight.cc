@@ -221,7 +221,8 @@ class Preflight {
     }
   }
 
-  /// Returns what a rank takes beside weights and blocks; empty where that is not known.
+  /// Returns the largest memory in MiB that a rank takes besides weights and cache blocks, as text; empty where that
+  /// memory is not known.
   static std::string WorkingOf(const MemoryPlan& plan) {
     int64_t most = 0;
     for (const RankInfo& rank : plan.ranks) most = std::max(most, rank.working.total());

@@ -84,7 +84,8 @@ GenerateCall ParseClassifyRequest(const RequestBody& body, const RequestLimits& 
 GenerateCall ParsePoolingRequest(const RequestBody& body, const RequestLimits& limits, const PoolingOptions& options,
                                  PoolingTerms& terms);
 
-// The text around a pair that is scored by a yes/no answer, as in the training of Qwen3-Reranker (its model card).
+// The prompt's text before and after a query and a document for by_answer (PoolingTerms). The model card of
+// Qwen3-Reranker gives this text.
 inline constexpr const char* kBeforePair =
     "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct "
     "provided. Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n<|im_start|>user\n";

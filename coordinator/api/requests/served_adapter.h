@@ -11,7 +11,7 @@ struct ServedAdapter {
   std::string name, path;
   int number = 0;  // AddedSequence::adapter
   /// A hash of the adapter's contents, which is part of the salt of its cached blocks. Empty for adapters that the
-  /// settings list, whose numbers never stand for other adapters.
+  /// settings list: their `number` is never reused for another adapter.
   std::string contents;
   int64_t rank = 0, bytes = 0;         // the largest rank of its matrices; its bytes with 32-bit numbers
   std::shared_ptr<const void> lease;  // the ranks drop the adapter with its last holder; null: never
