@@ -82,7 +82,7 @@ struct Request {
   /// Returns the number of the request's known tokens that are not computed yet. A prompt shared by several choices
   /// counts once.
   int64_t NumUncomputed() const;
-  /// Returns the number of sequences that have one token to compute and therefore draw in the next step. Returns 0
+  /// Returns the number of sequences that have one token to compute, so that the next step samples a token. Returns 0
   /// while a leader computes the prompt, and while beams wait for results.
   int NumDecodes() const;
   /// Returns the first unfinished sequence while it computes the prompt for all sequences. Returns null once the prompt
@@ -109,7 +109,7 @@ struct Request {
     return RowsToScore(sampling, num_prompt_tokens(), num_scored, start, count);
   }
   /// Returns what computing tokens [start, start + count) takes from the step's token budget: 1 per token, plus 1 per
-  /// scored row except the first. The first scored row is free, as drawing is, so that any budget allows progress.
+  /// scored row except the first. The first scored row is free, as sampling is, so that any budget allows progress.
   int StepCost(int start, int count) const { return count + std::max(0, RowsOf(start, count).count - 1); }
   /// Returns the most tokens from `start` on, at most `count`, whose StepCost is at most `budget` (> 0).
   int TokensFor(int start, int count, int budget) const;

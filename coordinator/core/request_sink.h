@@ -41,7 +41,7 @@ class RequestSink {
   /// waited_seconds is the time since the request's arrival.
   virtual void OnStart(double /*waited_seconds*/) {}
   /// Gets the scores of the next prompt tokens. Every prompt token except the first is scored once, in order, before
-  /// the first call of OnToken. `prompt` begins with the whole prompt; drawn tokens may follow it.
+  /// the first call of OnToken. `prompt` begins with the whole prompt; generated tokens may follow it.
   virtual void OnPromptScores(const PromptScores&, const std::vector<TokenId>& /*prompt*/) {}
   /// Gets the next token of a choice. Returns true when the text now contains a stop string; the engine then finishes
   /// the choice with kStop.

@@ -23,8 +23,9 @@ namespace {
 constexpr size_t kWaitingLines = 8192;
 constexpr auto kBetweenTries = std::chrono::milliseconds(50);
 
-/// Writes every line completely. While the disk is full or gone, the same line is tried again and later lines wait, so
-/// that a partly written line is always finished.
+/// Writes lines to a file or to standard error. When a write fails, for example because the disk is full, later lines
+/// wait and the rest of the line is tried again until it is written. Once is_over is true, a failed write is not tried
+/// again: the line is lost, and may have been written in part.
 class PatientFile : public spdlog::sinks::base_sink<std::mutex> {
  public:
   PatientFile(const std::string& file, std::shared_ptr<const std::atomic<bool>> is_over)

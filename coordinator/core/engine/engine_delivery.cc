@@ -76,7 +76,7 @@ void Engine::CountGenerated(Request& request, int tokens) {
   WaitingQueue::ChargeGenerated(request, tokens);
 }
 
-/// Counts a verified guess. `num_delivered`: delivered tokens of this step, the token drawn after the guess included.
+/// Counts a verified guess. `num_delivered`: delivered tokens of this step, the token sampled after the guess included.
 void Engine::CountDrafts(const Scheduler::Drawn& drawn, int num_delivered) {
   const int right = static_cast<int>(drawn.tokens.size()) - 1;
   const int accepted = std::min(right, num_delivered);

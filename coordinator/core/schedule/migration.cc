@@ -9,8 +9,8 @@ namespace quire {
 
 /// Takes the request out of steps, slots and queues. The request keeps its blocks.
 void Migration::TakeOut(Request& request) {
-  // Tokens that outstanding steps draw for the request are dropped and drawn again in the other engine. The draws are
-  // keyed by position, so the tokens will be the same.
+  // Tokens that outstanding steps sample for the request are dropped and sampled again in the other engine. The random
+  // numbers for sampling depend on the token's position, so the tokens will be the same.
   for (Sequence& sequence : request.sequences) {
     steps_.Forget(sequence);
     blocks_.LeaveWindow(sequence);
