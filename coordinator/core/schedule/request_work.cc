@@ -25,7 +25,7 @@ std::span<GrowTarget> RequestWork::FindWork(Request& request, Allowance allowanc
   if (request.beams != nullptr && std::ranges::any_of(request.sequences, draws)) return work;
   if (!request.forked && !ShareLeadersPrefix(request, allowance.chunks, draft)) return work;
   for (Sequence& sequence : request.sequences) {
-    // A sequence is complete when an outstanding step draws its last token, which is never computed.
+    // A sequence is complete when an outstanding step samples its last token, which is no later step's input.
     const bool complete = sequence.length() == sequence.num_prompt_tokens + request.limits.max_tokens;
     if (sequence.finished || complete || (draft.in_turns && sequence.sits_out)) continue;
     const bool decodes = request.TokensToCompute(sequence) == 1 && allowance.decodes > 0;

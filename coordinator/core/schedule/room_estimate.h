@@ -22,8 +22,8 @@ struct Room {
 };
 
 /// Estimates whether a waiting request fits beside the running ones. The request must fit with all its known tokens
-/// beside the tokens that running requests still compute and will soon draw. So a newly admitted request rarely causes
-/// a preemption.
+/// beside the tokens that running requests still compute and will soon sample. So a newly admitted request rarely
+/// causes a preemption.
 class RoomEstimate {
  public:
   RoomEstimate(const SchedulerLimits& limits, const BlockManager& blocks, const RunningSet& running,

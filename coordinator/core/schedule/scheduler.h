@@ -63,7 +63,7 @@ class Scheduler {
   /// SchedulerLimits::most_outstanding outstanding steps.
   StepPlan& Schedule();
 
-  /// True when `tokens` match the drawing members of the oldest outstanding step, in batch order.
+  /// True when `tokens` match the members of the oldest outstanding step that sample, in batch order.
   bool Fits(const std::vector<SampledToken>& tokens) const { return results_.Fits(tokens); }
   /// True when `scores` match the prompt tokens that the oldest outstanding step scores.
   bool Fits(const std::vector<PromptScores>& scores) const { return results_.Fits(scores); }
@@ -73,7 +73,7 @@ class Scheduler {
   std::optional<RequestId> RequestOf(SlotId slot) const { return results_.RequestOf(slot); }
 
   using Drawn = StepResults::Drawn;
-  /// Commits the oldest outstanding step: advances computed counts and appends drawn tokens. `tokens` are in batch
+  /// Commits the oldest outstanding step: advances computed counts and appends sampled tokens. `tokens` are in batch
   /// order; tokens of sequences that have left are dropped. `guesses` become drafts of the next step. Returns the
   /// sequences that got tokens; the result is valid until the next call, and only while `tokens` exists.
   std::span<const Drawn> Commit(const std::vector<SampledToken>& tokens, const std::vector<Draft>& guesses = {}) {

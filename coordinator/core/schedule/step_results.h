@@ -25,7 +25,7 @@ class StepResults {
     DraftSource source;
   };
 
-  /// True when `tokens` are those that the oldest outstanding step must draw, in batch order.
+  /// True when `tokens` are those that the oldest outstanding step must sample, in batch order.
   bool Fits(const std::vector<SampledToken>& tokens) const;
   /// True when `scores` match the prompt tokens that the oldest outstanding step scores.
   bool Fits(const std::vector<PromptScores>& scores) const;
