@@ -11,7 +11,7 @@ namespace quire {
 /// Divides the decodes among steps if the workers form a pipeline (SchedulerLimits::num_stages). The first stage cannot
 /// compute a sequence again before the last stage has drawn the sequence's token. So successive steps compute different
 /// sequences: with S stages, each step has 1 / S of the decodes. Beams and chunks take no part, because the beams of a
-/// request need the samples of all beams to continue, and chunks sample no token.
+/// request need all their draws before they go on, and chunks need no draws.
 class StageTurns {
  public:
   StageTurns(const SchedulerLimits& limits, const RunningSet& running) : limits_(limits), running_(running) {}
