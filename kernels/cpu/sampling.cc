@@ -32,8 +32,8 @@ constexpr float kNothing = -std::numeric_limits<float>::infinity();
 /// Returns the logit, or -infinity in place of NaN.
 float OrNothing(float logit) { return std::isnan(logit) ? kNothing : logit; }
 
-/// The weights of a row's tokens in a draw, relative to the best token's weight. Valid until the same thread calls
-/// WeightsOf again.
+/// The weights with which a row's tokens are sampled, relative to the best token's weight. Valid until the same thread
+/// calls WeightsOf again.
 struct Weights {
   std::span<const float> of_token;
   std::span<const float> of_block;  // one sum per kWeighBlock tokens
@@ -91,7 +91,7 @@ std::vector<Ranked> Head(std::span<const float> logits, const Weights& weights, 
 /// Finds the last token of the shortest prefix, in the order of falling logits, whose amounts sum up to `enough`;
 /// returns the last token of all if no prefix has enough. `amount` returns a token's contribution. `ranked` is sorted
 /// by id. Buckets of equal ranges of logits narrow the search to the tokens around the end of the prefix, and only
-/// these tokens are sorted. So a draw takes time proportional to the row's length, whatever the request's settings.
+/// these tokens are sorted. So sampling takes time proportional to the row's length, whatever the request's settings.
 template <class Amount>
 Ranked LastOfHead(std::span<const Ranked> ranked, double enough, Amount amount) {
   constexpr size_t kBuckets = 1024, kFew = 64;
@@ -134,8 +134,8 @@ void KeepHead(std::vector<Ranked>& ranked, double enough, Amount amount) {
   std::erase_if(ranked, [&](const Ranked& r) { return Before(last, r); });
 }
 
-/// Returns the tokens that top-k and then top-p leave, sorted by id. The order by id makes the draw independent of the
-/// way in which the tokens were found.
+/// Returns the tokens that top-k and then top-p leave, sorted by id. The order by id makes the sampled token
+/// independent of the way in which the tokens were found.
 std::vector<Ranked> Restricted(std::span<const float> logits, const Weights& weights, float max,
                                const SamplingParams& params) {
   const auto top_k = static_cast<size_t>(std::max(0, params.top_k));

@@ -72,8 +72,9 @@ MarkedText Filled(const MarkedText& text, const std::string& method, const Argum
   return out;
 }
 
-/// Returns three texts: before the first separator (from_right: the last one), the separator, and after it. Without a
-/// separator, the whole text and two empty texts; from_right: the empty texts come first.
+/// Returns three texts: the text before the first separator (from_right: the last separator), the separator, and the
+/// text after it. If there is no separator, returns the whole text and two empty texts (from_right: the empty texts
+/// come first).
 Tuple Partition(const MarkedText& text, bool from_right, const Arguments& a, Budget& budget) {
   const MarkedText& separator = Needed(a, 0, "sep", "partition");
   List parts = Split(text, &separator.text, 1, from_right, budget);

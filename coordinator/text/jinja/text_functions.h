@@ -23,8 +23,8 @@ class CharacterIndex {
 
 enum class Side { kBoth, kLeft, kRight };
 MarkedText Strip(const MarkedText& text, Side side, const std::string* characters, Budget& budget);
-/// Returns the byte position of the first `what` at or after `from`; npos when there is none. Linear in the text's
-/// length.
+/// Returns the byte position of the first `what` at or after `from`; npos when there is none. Takes time linear in the
+/// text's length.
 size_t Find(std::string_view text, std::string_view what, size_t from, Budget& budget);
 List Split(const MarkedText& text, const std::string* separator, int64_t max_splits, bool from_right, Budget& budget);
 /// Returns the lines of a text, as Python's str.splitlines() does.

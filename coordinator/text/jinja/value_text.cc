@@ -70,8 +70,9 @@ std::vector<const Entry*> SortedEntries(const Dict& dict, Budget& budget) {
   return entries;
 }
 
-/// Prints one value with everything inside it, and charges the budget for each printed part: a list that holds another
-/// list twice, which holds a third list twice, and so on, prints a text of exponential length.
+/// Prints one value with everything inside it. Charges the budget for each printed part, because a small value can have
+/// a text of exponential length. For example, a list can hold a second list twice, the second list a third list twice,
+/// and so on.
 class Printer {
  public:
   /// style: null prints Python's repr.

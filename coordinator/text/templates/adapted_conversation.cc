@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kMaxArgumentDepth = 64;  // nesting allowed in calls of earlier answers
 
-/// Called with the bytes of each text before the text is made.
+/// Called before each text is made, with the number of bytes that the text needs.
 using Makes = std::function<void(size_t bytes)>;
 
 const std::string* TextAt(const OrderedJson& object, const char* name) {
@@ -58,7 +58,7 @@ bool HasCalls(const OrderedJson& message) {
   return calls != message.end() && calls->is_array() && !calls->empty();
 }
 
-/// Appends the message's content to its thoughts, for templates that show only one of them beside calls.
+/// Appends the message's content to its thoughts, for templates that show content or thoughts, not both, beside calls.
 void JoinWordsWithThoughts(OrderedJson& message, const Makes& makes) {
   const std::string* words = TextAt(message, "content");
   const std::string* thoughts = TextAt(message, "thinking");

@@ -17,8 +17,8 @@ namespace quire {
 struct RenderWatch {
   /// Called several times in a millisecond. If the result is true, the rendering ends with an Error.
   std::function<bool()> cancelled = {};
-  /// Called before each text is made from the conversation, with the text's bytes. An exception of this function ends
-  /// the rendering.
+  /// Called before each text is made from the conversation, with the number of bytes that the text needs. An exception
+  /// of this function ends the rendering.
   std::function<void(size_t bytes)> makes = {};
 };
 

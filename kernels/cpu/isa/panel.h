@@ -77,7 +77,8 @@ void AddTiles(const PanelProduct& p, bool begins, int64_t m0, int64_t m1, int64_
 /// Adds (or, with `begins`, assigns) to y the products for some columns; add(tile, sums) adds a tile's products to its
 /// sums. Cuts x into blocks of rows that stay in the second-level cache, and visits all panels for each block. Up to
 /// kFewRows rows are multiplied with kFewRowsPanels panels at a time. At least kLeastWideRows rows are multiplied with
-/// kWidePanels panels at a time, in tiles of up to kWideRows rows; other numbers of rows in tiles of up to kRows rows.
+/// kWidePanels panels at a time, in tiles of up to kWideRows rows. Other numbers of rows are multiplied in tiles of up
+/// to kRows rows.
 template <class Shape, class Add>
 void ForTiles(const PanelProduct& p, bool begins, int64_t rows_in_cache, const Add& add) {
   for (int64_t m0 = 0; m0 < p.m; m0 += rows_in_cache) {

@@ -55,9 +55,9 @@ struct IntegerRows {
   }
 };
 
-/// The weights of a row's tokens in a draw: weights[i] = exp((logits[i] - max) * inverse_temperature), or 0 for logits
-/// below `least`. Every instruction set gives the same bits, because ranks with different instruction sets must draw
-/// the same token.
+/// The weights with which a row's tokens are sampled: weights[i] = exp((logits[i] - max) * inverse_temperature), or 0
+/// for logits below `least`. Every instruction set gives the same bits, because ranks with different instruction sets
+/// must sample the same token.
 struct WeighParams {
   const float* logits;
   int64_t count;

@@ -1,5 +1,5 @@
-// Computes the weights of tokens in a draw. Uses no MulAdd, because ranks with different instruction sets must draw the
-// same tokens.
+// Computes the weights with which tokens are sampled. Uses no MulAdd, because ranks with different instruction sets
+// must sample the same tokens.
 #include "kernels/cpu/isa/functions.h"
 #include "kernels/cpu/isa/vec.h"
 

@@ -148,7 +148,7 @@ struct DecodeTiles {
     return {at.v[0], at.v[1], at.v[2], at.v[3] % 2 != 0, at.v[3] / 2 != 0, of.v[0], of.v[2], of.v[3], in.v[2], in.v[3]};
   }
 
-  /// Waits until the oldest of this thread's last stages - 1 groups of copies is complete.
+  /// Waits until the oldest of this thread's last (stages - 1) groups of copies is complete.
   static __device__ void WaitForOldest(int stages) {
     if (stages == 2) simt::WaitForCopies<0>();
     if (stages == 3) simt::WaitForCopies<1>();

@@ -10,7 +10,7 @@ namespace quire::kernels {
 /// The kernel of ExpertMatmul with quantised weights. Grid (tiles of kTileRows weight rows, experts). As in
 /// ExpertMatmulKernel, a thread block processes the rows of one expert, kBatch at a time; weights of experts without
 /// rows are not read. QuantizedTile multiplies a tile; its order of sums is the same for every kBatch. For each further
-/// batch of rows the weights of the tile are read again, then from the second-level cache.
+/// batch of rows the weights of the tile are read again, this time from the second-level cache.
 template <class T, NumberType kType, int kBatch, int kBlocks>
 struct QuantizedExpertKernel {
   struct Params : CudaExpertMatmulParams {

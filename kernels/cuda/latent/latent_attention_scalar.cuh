@@ -12,7 +12,7 @@ struct LatentScalarLaunch {
 
 /// Latent attention without tensor cores, for fp32 and for sizes that no tensor-core kernel has; it is written to be
 /// readable rather than fast. A warp processes one row at a time, 32 keys at a time, with an online softmax in fp32.
-/// For scores, each lane has one key; for the weighted sum, numbers lane, lane + 32, ... of the latent. T: type of
+/// For scores, each lane has one key; for the weighted sum, lane l has numbers l, l + 32, ... of the latent. T: type of
 /// queries and results; C: type of the cache.
 template <class T, class C>
 struct LatentScalarKernel {

@@ -17,8 +17,8 @@ struct PrefillTile {
   int32_t first_row = 0;
   int32_t num_keys = 0;  // positions from the first to the last that any row sees, over all KV heads; sorts the tiles
   /// The range of positions of a part; its ends are multiples of kPrefillCut. A row uses the positions of the range
-  /// that it sees. The parts of a tile cover all positions, from 0 to INT32_MAX, because the rows of KV heads with
-  /// fewer query heads are later queries.
+  /// that it sees. The parts of a tile cover all positions, from 0 to INT32_MAX: the fewer query heads a KV head has,
+  /// the later are the queries of the tile's rows, and the later are the positions that they see.
   int32_t begin = 0, end = INT32_MAX;
   int32_t slot = -1;  // workspace slot of a part; -1: the tile is not split
 };

@@ -6,14 +6,14 @@
 namespace quire::kernels::QUIRE_ISA {
 
 /// The smallest number of query heads per KV head for which requests are known to be faster by AMX tiles. Every key and
-/// value is split into bf16 terms once for all query heads of its KV head. With three query heads, a token's attention
-/// alone takes 1.07 times as long as by vectors, but prompts, tokens and batches of whole requests are faster
-/// (docs/benchmarks/2026-11-28-amx.md). Smaller groups were not measured.
+/// value is split into bf16 terms once for all query heads of its KV head. With three query heads, the attention kernel
+/// by itself takes 1.07 times as long for a decoded token as with vector instructions. In whole requests, however,
+/// prompts, decoded tokens and batches are faster (docs/benchmarks/2026-11-28-amx.md). Smaller groups were not
+/// measured.
 inline constexpr int64_t kLeastGroup = 3;
 
-/// Returns whether tiles compute the attention. The cache must be in fp16, and its shapes whole tiles: head sizes are
-/// multiples of 32, block sizes of 16. All steps of a rank get the same answer, so a row's bits do not depend on its
-/// step.
+/// Returns whether AMX tiles compute the attention. The cache must be in fp16, the head size a multiple of 32, and the
+/// block size a multiple of 16. All steps of a rank get the same answer, so a row's bits do not depend on its step.
 inline bool AttendsByTiles(const PagedAttentionParams& p) {
   return p.cache.type == NumberType::kF16 && p.cache.block_size % kLanes == 0 &&
          p.cache.head_dim % kPairedNumbers == 0 && p.num_heads >= kLeastGroup * p.cache.num_kv_heads &&

@@ -1,7 +1,7 @@
-// Attention over fp16 caches by AMX tiles, for prompts and for few rows alike. Queries and weights are rounded to two
-// bf16 terms each (error 2^-17), and keys and values are exact sums of two terms. Of the four products of terms, the
-// product of the two lower terms is left out (2^-18). Sums are in fp32. A row's bits do not depend on the rows beside
-// it: a tile multiplies each row alone, every row visits the same spans, and slots that a row does not see add zeros.
+// Computes attention over fp16 caches by AMX tiles, for prompts and for few rows alike. Each query and weight is
+// rounded to a sum of two bf16 terms (relative error 2^-17). Each key and value is exactly such a sum. The product of
+// the two lower terms is left out (2^-18). Sums are in fp32. A row's bits do not depend on the rows beside it: AMX
+// multiplies each row of a tile alone, every row visits the same spans, and slots that a row does not see add zeros.
 #include "kernels/cpu/isa/amx/attends_by_tiles.h"
 #include "kernels/cpu/isa/amx/next_lines.h"
 #include "kernels/cpu/isa/amx/softmax.h"
@@ -14,7 +14,7 @@ namespace quire::kernels::QUIRE_ISA {
 
 namespace {
 
-/// A span of a sequence on its way through the rows of a single tile.
+/// A span of a sequence while it is processed for the rows of a single tile.
 struct Passage {
   Span<Half> span;
   Visible visible;
@@ -22,9 +22,10 @@ struct Passage {
   int64_t start = 0;  // position of the first slot
 };
 
-/// Computes a span's scores for rows of a single tile. A vector of slots is multiplied between the steps in which the
-/// next one is split: the core then does both at a time. Calls beside(third) as WriteKeys does;
-/// callers prefetch in it.
+/// Computes a span's scores for the rows of a single tile, 16 slots (a vector) at a time. WriteKeys splits the keys of
+/// a vector into bf16 terms in short steps. Between these steps, AMX multiplies the previous vector, so that the core
+/// splits and multiplies at the same time. Before each step, beside(third) is called, too (see WriteKeys); callers use
+/// it to prefetch.
 template <class Beside>
 QUIRE_INLINE inline void ScoreSpan(const Passage& now, const SpanTiles& tiles, const Rows& rows, const Beside& beside) {
   const int64_t begin = 2 * now.sight.steps.begin, end = 2 * now.sight.steps.end;
@@ -45,7 +46,8 @@ QUIRE_INLINE inline void ScoreSpan(const Passage& now, const SpanTiles& tiles, c
   }
 }
 
-/// Adds a span's values to the outputs for rows of a single tile, as ScoreSpan multiplies keys.
+/// Adds a span's weighted values to the outputs of the rows of a single tile. Like ScoreSpan, splits one vector of
+/// dimensions into bf16 terms while AMX multiplies the previous vector.
 template <class Values, class Beside>
 QUIRE_INLINE inline void AccumulateSpan(const Passage& now, const Values& values, const SpanTiles& tiles,
                                         const Rows& rows, const Beside& beside) {
@@ -64,8 +66,8 @@ QUIRE_INLINE inline void AccumulateSpan(const Passage& now, const Values& values
   if (!finite) Spoil(now.sight, now.span, rows);
 }
 
-/// A span's keys and values, their tiles, and the next span, which is prefetched meanwhile. After the last span, `next`
-/// is the last span.
+/// A span's keys and values, their tiles, and the next span, which is prefetched while this span is processed. For the
+/// last span, `next` is the same span.
 struct Step {
   const PagedAttentionParams& p;
   const Span<Half>&span, &next;
@@ -74,8 +76,8 @@ struct Step {
   const SpanTiles& tiles;
 };
 
-/// Products of tiles that the core computes beside the softmax of a tile of rows: the scores of the next tile, then the
-/// outputs of the tile before. Either may be null.
+/// The AMX products that the core computes during the softmax of one tile of rows: first the scores of the next tile of
+/// rows (`scored`), then the outputs of the previous one (`summed`). `scored` and `summed` may be null.
 class Products {
  public:
   Products(const Step& step, const Rows& rows, const Sight* scored, const Sight* summed)
@@ -105,8 +107,8 @@ class Products {
   Visible slots_{}, dims_{};  // vectors that are left
 };
 
-/// Processes a span for several tiles of rows. Vectors turn a tile's scores into weights while tiles multiply for its
-/// neighbours.
+/// Processes a span for several tiles of rows. While vector instructions turn the scores of one tile of rows into
+/// weights, AMX instructions multiply for the tiles of rows before and after it.
 void VisitTiles(const Step& s, const Place& place, const Rows& rows) {
   const int64_t vectors = rows.dim / kLanes, count = (place.num_rows() + kTileRows - 1) / kTileRows;
   const Visible slots = s.values.slots;
@@ -143,9 +145,9 @@ struct Spans {
   }
 };
 
-/// Processes slots for the rows of a single tile. While a span's scores become weights, the next span has its scores
-/// already, and the one after it is prefetched: few rows leave the core nothing else to do while it waits for results
-/// of tiles.
+/// Processes slots for the rows of a single tile. The scores of the next span are computed before the current
+/// span's scores become weights, and the span after the next one is prefetched meanwhile. With so few rows, the core
+/// would otherwise have nothing to do while it waits for AMX results.
 void VisitInOneTile(const Spans& spans, const Place& place, int64_t start, const SpanTiles& tiles, const Rows& rows) {
   const int64_t slots = SlotsOfSpan(spans.p.cache), count = (spans.past_last - start + slots - 1) / slots;
   const Span<Half> empty = EmptySpan<Half>(spans.p.cache);

@@ -8,8 +8,8 @@ namespace quire::kernels::QUIRE_ISA {
 /// The number of tiles of rows under way at a time: one has its scores computed, one its softmax, one its outputs.
 inline constexpr int64_t kTilesAtOnce = 3;
 
-/// The rows of an item, ordered by query, then query head. Each row has its running softmax. Tiles begin at any row, so
-/// they may read past the last one.
+/// The rows of an item, ordered by query, then query head. Each row has its running softmax. A tile may begin at any
+/// row, so it may reach past the last row; the arrays are padded for this.
 struct Rows {
   std::byte* query;    // [head_dim / 32, term, padded rows] rows of tiles
   float* out;          // [padded rows, head_dim] sum of weight * value, relative to max
@@ -66,7 +66,7 @@ struct Sight {
   int64_t row = 0, count = 0;
   int64_t begin[kTileRows], end[kTileRows];
   Visible all{}, steps{};
-  /// [slots / 16] tiles of scores. A step's two tiles become the upper and the lower terms of its weights.
+  /// [slots / 16] tiles of scores. Later the two terms of 32 slots' weights overwrite the two tiles of these scores.
   std::byte* weights = nullptr;
 
   bool SeesAny() const { return steps.begin < steps.end; }

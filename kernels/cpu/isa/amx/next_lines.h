@@ -13,12 +13,13 @@ class NextLines {
       : keys_(span, [&](int64_t block) { return span.keys[block * (span.block_size / kLanes)]; }),
         values_(span, [&](int64_t block) { return span.values[block]; }) {}
 
-  /// Fetch a third of the lines. `third` counts from 0 to 2, again and again.
+  /// Prefetch a third of the next 16 cache lines. Successive calls must pass `third` = 0, 1, 2, 0, 1, 2, ...
   QUIRE_INLINE void FetchKeys(int third) { keys_.Fetch(third); }
   QUIRE_INLINE void FetchValues(int third) { values_.Fetch(third); }
 
  private:
-  /// The lines of the blocks' keys or values. After the last block, the last one again.
+  /// The cache lines of the blocks' keys or values, block by block. After the last block, the last block is prefetched
+  /// again.
   class Lines {
    public:
     template <class Of>

@@ -44,22 +44,23 @@ inline float Adjust(const PagedAttentionParams& p, const Sight& sight, int64_t r
   return MaxLane(top);
 }
 
-/// Returns exp(x) for x <= 0, off by at most 2^-19, a quarter of what two terms round; below -87 it returns 0. NaN
-/// gives NaN. exp(x) = 2^n * 2^r, n = round(x / ln 2), |r| <= 1/2, 2^r by a polynomial.
+/// Returns exp(x) for x <= 0. The result is off by at most 2^-19, a quarter of the error of rounding to two bf16 terms.
+/// Below -87 the result is 0; NaN gives NaN. Computes exp(x) = 2^n * 2^r with n = round(x / ln 2) and |r| <= 1/2; a
+/// polynomial gives 2^r.
 inline Vec ExpWeight(Vec x) {
   const Vec scale = Splat(1.44269504088896341f);
   const Vec shifted = MulAdd(x, scale, Splat(kRounder));
   const Vec r = MulAdd(x, scale, Splat(kRounder) - shifted);
   Vec p = Splat(kPowerTerms[0]);
   for (int i = 1; i < kNumPowerTerms; ++i) p = MulAdd(p, r, Splat(kPowerTerms[i]));
-  // n is in the lowest bits of `shifted`; the others leave the vector.
+  // n is in the lowest bits of `shifted`. The shift drops the bits above them.
   const IntVec power = reinterpret_cast<IntVec>(p) + (reinterpret_cast<IntVec>(shifted) << 23);
   const IntVec vanishes = x < Splat(-87.0f);
   return vanishes ? Vec{} : reinterpret_cast<Vec>(power);
 }
 
-/// Turns a row's scores into weights relative to `base`, stored as two bf16 terms each. Adds the weights to the row's
-/// sum, lane by lane.
+/// Turns a row's scores into weights exp(score - base), stored as two bf16 terms each. Multiplies the row's earlier sum
+/// and output by `shrink`, and adds the weights to the sum, lane by lane.
 inline void Weigh(const Sight& sight, int64_t r, float base, float shrink, const Rows& rows) {
   Vec total = {};
   for (int64_t step = sight.steps.begin; step < sight.steps.end; ++step) {
@@ -76,7 +77,7 @@ inline void Weigh(const Sight& sight, int64_t r, float base, float shrink, const
 }
 
 /// Turns the scores of all rows into weights; makes the rows' outputs relative to their new maxima. Rows of the tile
-/// beyond the last one get weights 0. Calls beside(r) after row r.
+/// registers that hold no query get weights 0. Calls beside(r) after row r.
 template <class Beside>
 QUIRE_INLINE inline void Reweigh(const PagedAttentionParams& p, const Sight& sight, int64_t start, const Rows& rows,
                                  const Beside& beside) {

@@ -7,8 +7,8 @@
 // term has 8, so two terms are exact.
 namespace quire::kernels::QUIRE_ISA {
 
-/// The tiles of a span, upper terms before lower ones. A step is the 32 numbers that an instruction multiplies:
-/// dimensions of keys, slots of values.
+/// The tiles of a span, upper terms before lower ones. A step is the 32 numbers that one AMX instruction multiplies and
+/// adds up for each result: 32 dimensions for keys, 32 slots for values.
 struct SpanTiles {
   std::byte* keys;    // [padded slots / 16, head_dim / 32, term] tiles of [pairs of dimensions, slots]
   std::byte* values;  // [head_dim / 16, padded slots / 32, term] tiles of [pairs of slots, dimensions]
@@ -30,7 +30,7 @@ inline SpanTiles CarveSpanTiles(const PagedAttentionParams& p, std::byte* scratc
   return {scratch, scratch + slots * p.cache.head_dim * kTwoTerms * 2, p.cache.head_dim, slots};
 }
 
-/// Calls row(i) for the 16 rows of a tile, and before each third of them beside(third).
+/// Calls row(i) for the 16 rows of a tile. Calls beside(third), with third = 0, 1 or 2, before each third of the rows.
 template <class Row, class Beside>
 QUIRE_INLINE inline void EachTileRow(const Row& row, const Beside& beside) {
   Unrolled<kTermProducts>([&](auto third) QUIRE_INLINE {
@@ -39,8 +39,8 @@ QUIRE_INLINE inline void EachTileRow(const Row& row, const Beside& beside) {
   });
 }
 
-/// Writes the keys of a vector of slots. For each 32 dimensions, calls beside(third) before each third of the rows;
-/// callers prefetch and multiply in it.
+/// Writes the keys of a vector of slots as tiles of bf16 terms. For each 32 dimensions, calls beside(third) before each
+/// third of a tile's rows. Callers prefetch and multiply in beside().
 template <class Beside>
 QUIRE_INLINE inline void WriteKeys(const Span<Half>& span, int64_t vector, std::byte* to, const Beside& beside) {
   for (int64_t step = 0; step < span.dim / kPairedNumbers; ++step) {

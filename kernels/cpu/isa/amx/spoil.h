@@ -2,8 +2,8 @@
 
 #include "kernels/cpu/isa/amx/attention_rows.h"
 
-// Values that are not finite. Their tiles have zeros instead, because a tile multiplies every row by every slot, and 0
-// * infinity is NaN.
+// Makes outputs NaN where rows see values that are not finite. The tiles hold zeros in place of such values, because
+// AMX multiplies every row of a tile by every slot, and 0 * infinity is NaN.
 namespace quire::kernels::QUIRE_ISA {
 
 /// Adds v - v to each row's output for every value v that the row sees: 0 for finite numbers, NaN for others.

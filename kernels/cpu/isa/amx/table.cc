@@ -4,8 +4,8 @@
 
 namespace quire::kernels::QUIRE_ISA {
 
-/// Counts the operations of multiplying instructions only, on tiles as products use them: 16 rows by two panels, blocks
-/// of 32 columns.
+/// Runs only the instructions that multiply, on tiles of the same shapes as in products: 16 rows by two panels, in
+/// blocks of 32 columns. Returns the number of operations.
 double RunPeak(Arithmetic arithmetic, int64_t rounds) {
   if (arithmetic == Arithmetic::kMultiplyAdd) return WithoutTiles().run_peak(arithmetic, rounds);
   TileShapes shapes;

@@ -12,15 +12,16 @@ inline constexpr int kTwoTerms = 2, kTermProducts = 3;
 
 typedef uint32_t WordVec __attribute__((vector_size(kLanes * 4)));
 
-/// Two vectors of numbers; lane i has number i of the first one below number i of the second one.
+/// Two vectors of numbers as bf16 terms. The lower 16 bits of lane i hold number i of the first vector, the upper 16
+/// bits number i of the second vector.
 struct TermPairs {
   WordVec of[kTwoTerms];  // the upper terms, the lower terms
 };
 
-/// Splits numbers into two terms each. kRounds: the upper term is rounded to nearest, so that the pair is off by at
-/// most 2^-17 of the number, either way. Otherwise it is cut, which is exact for numbers of up to 16 bits, such as
-/// fp16; `rests` (if not null) then gets NaN in a lane that has a number that is not finite, unless it is there
-/// already.
+/// Splits each number of two vectors into two bf16 terms. With kRounds, the upper term is rounded to nearest, and the
+/// sum of both terms is off by at most 2^-17 of the number, up or down. Without kRounds, the upper term is the number's
+/// upper 16 bits, and the sum is exact for numbers with up to 16 significant bits, such as fp16. In this case a lane of
+/// `rests` (may be null) becomes NaN if one of the lane's two numbers is not finite; a lane that is NaN stays NaN.
 template <bool kRounds>
 QUIRE_INLINE inline TermPairs SplitPairs(Vec low, Vec high, Vec* rests = nullptr) {
   const auto upper = [](Vec v) QUIRE_INLINE {
@@ -30,7 +31,7 @@ QUIRE_INLINE inline TermPairs SplitPairs(Vec low, Vec high, Vec* rests = nullptr
   const WordVec low_upper = upper(low), high_upper = upper(high);
   const Vec low_rest = low - reinterpret_cast<Vec>(low_upper), high_rest = high - reinterpret_cast<Vec>(high_upper);
   if (rests != nullptr) *rests = MulAdd(low_rest, high_rest, *rests);
-  // The rest of a cut number has no more than eight bits.
+  // Without kRounds the rest has at most eight significant bits, so its lower 16 bits are 0 already.
   const auto cut = [](Vec rest)
                        QUIRE_INLINE { return reinterpret_cast<WordVec>(rest) & (kRounds ? 0xffff0000u : 0xffffffffu); };
   return {{join(low_upper, high_upper), join(reinterpret_cast<WordVec>(low_rest), cut(high_rest))}};

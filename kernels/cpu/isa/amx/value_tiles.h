@@ -20,7 +20,7 @@ struct ValueRows {
     }
   }
 
-  /// Returns a function that loads a vector of dimensions of a slot of 32.
+  /// Returns a function that loads, for i < 32, a vector of dimensions of the values of slot first_slot + i.
   auto Of(int64_t first_slot, int64_t vector) const {
     return [this, first_slot, vector](int64_t i)
                QUIRE_INLINE { return LoadNumbers(at[first_slot + i] + vector * step[first_slot + i]); };
@@ -31,7 +31,7 @@ struct ValueRows {
   int64_t step[PadToSteps(kMaxBlockSize)];  // numbers between vectors
 };
 
-/// Returns whether all of a span's slots are visible, and their steps whole.
+/// Returns whether all of a span's slots are visible and their number is a multiple of 32.
 inline bool IsWhole(const Span<Half>& span, Visible visible) {
   return visible.begin == 0 && visible.end == span.slots && span.slots % kPairedNumbers == 0;
 }
@@ -61,8 +61,9 @@ class WholeValues {
   const Half* at_[kMostVectors];  // per vector of slots
 };
 
-/// Writes a vector of dimensions of the values of all slots of the steps; with `finite_only`, 0 for numbers that are
-/// not finite. Returns whether all are finite. For each 32 slots, calls beside(third) before each third of the rows.
+/// Writes a vector of dimensions of the slots' values as tiles, 32 slots at a time. Numbers that are not finite become
+/// 0; without `finite_only`, this takes a second pass, and the result is whether all numbers were finite. For each 32
+/// slots of a pass, calls beside(third) before each third of a tile's rows.
 template <bool finite_only = false, class Values, class Beside>
 QUIRE_INLINE inline bool WriteValues(const Values& rows, int64_t vector, std::byte* to, const Beside& beside) {
   Vec rests = {};

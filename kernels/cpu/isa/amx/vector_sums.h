@@ -8,9 +8,10 @@ namespace quire::kernels::QUIRE_ISA {
 // Tile registers: kScores and kOut: sums; kX: the terms of queries or weights; kW: the terms of keys or values.
 inline constexpr int kScores = 0, kOut = 1, kX = 2, kW = 4;
 
-/// Adds one of the three products of terms of a step: upper with upper, lower with upper, upper with lower. They must
-/// follow each other. The lower terms of x begin `x_term` bytes after its upper terms, and the lower terms of w one
-/// tile after its upper terms.
+/// Adds one of a step's three products of terms of x and w: upper * upper (`which` 0), lower * upper (1), or upper *
+/// lower (2). Call it for 0, 1 and 2 in this order, because later products use tiles that earlier ones loaded. The
+/// lower terms of x begin `x_term` bytes after the upper terms of x; the lower terms of w begin one tile after those of
+/// w.
 template <int sum>
 QUIRE_INLINE inline void AddProduct(int which, const std::byte* x, int64_t x_term, const std::byte* w) {
   if (which == 0) {
