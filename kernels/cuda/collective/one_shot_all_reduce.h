@@ -26,7 +26,7 @@ struct OneShotGroup {
   uint32_t* control;  // [kOneShotControlWords] of this rank, initially zero
 };
 
-/// An arena has two slots per rank, and flags before them.
+/// The size in bytes of an arena's header, which holds counters and flags. Two slots per rank follow the header.
 constexpr int64_t kOneShotHeaderBytes = 4096;
 constexpr int64_t OneShotArenaBytes(int size, int64_t capacity) { return kOneShotHeaderBytes + 2 * size * capacity; }
 
@@ -41,7 +41,7 @@ struct OneShotAllReduceParams {
 };
 void OneShotAllReduce(const CudaStream& stream, const OneShotAllReduceParams& params);
 
-/// RmsNorm whose delta is the sum over all ranks of norm.delta; each rank has its part there. The result has the same
+/// RmsNorm whose delta is the sum of all ranks' norm.delta; norm.delta holds this rank's part. The result has the same
 /// bits as OneShotAllReduce followed by RmsNorm. norm.delta is not changed.
 struct OneShotAllReduceRmsNormParams {
   OneShotGroup group;

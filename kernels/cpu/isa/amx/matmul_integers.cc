@@ -239,7 +239,7 @@ void MultiplyRows(const PanelProduct& p, const IntegerRows<T>& x) {
   ReleaseTiles();
 }
 
-/// The smallest number of rows of x for which tiles are faster: half a tile.
+/// The smallest number of rows of x for which AMX is faster than vector instructions: half of a tile's rows.
 constexpr int kLeastTileRows = 8;
 
 template <NumberType Type, class T>
