@@ -7,10 +7,11 @@ namespace quire::kernels {
 
 /// y = x * weight^T for one or more weights that share x; a row of y holds their results side by side. CPU only: CUDA
 /// multiplies plain weights (cuda/products/skinny_gemm.h or the vendor's library).
-/// Plain types: x in fp32, fp32 accumulation. A weight in fp16 or bf16 gives the same bits as that weight in fp32.
-/// q* types: each 32 numbers of x are rounded to integers with one scale. The products of a block are summed exactly,
-/// and the blocks in fp32. The integers have 16 bits. With Activations::kInt8 they have 8 bits if the processor then
-/// multiplies the weight's type faster (4-bit types with AVX2, all with VNNI).
+/// With a weight in fp32, fp16 or bf16, x is not rounded, and sums are fp32. A weight in fp16 or bf16 gives the same
+/// bits as that weight in fp32.
+/// With a weight in q8_0, q4_0 or q4_1, each 32 numbers of x are rounded to integers with one scale. The products of a
+/// block are summed exactly, and the blocks in fp32. The integers have 16 bits. With Activations::kInt8 the integers
+/// have 8 bits if the processor then multiplies the weight's type faster (4-bit types with AVX2, all with VNNI).
 /// Batch-invariant: y[i, j] depends on x[i, :] and row j of its weight alone, bit for bit, whatever m, the number of
 /// threads or the position of the row.
 enum class Activations { kInt16, kInt8 };

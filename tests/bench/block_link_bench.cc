@@ -28,7 +28,8 @@ constexpr int kRounds = 5;
 
 double Seconds(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-/// Returns the bytes per second over one TCP connection, written and read in pieces of a chunk.
+/// Returns the bytes per second over one TCP connection, which is written and read in pieces of 256 KiB, the size
+/// of a chunk.
 double PlainTcp(int64_t bytes) {
   const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};

@@ -144,8 +144,9 @@ void MeasureProducts(const CpuStream& stream) {
   }
 }
 
-/// Measures products with one weight after another, each as large as a layer's, as a step of `m` sequences reads
-/// weights from memory. Uses all threads and wall-clock time.
+/// Measures the products of a step with 1 to 32 sequences. Multiplies by many weights, one after another, each as large
+/// as a layer's; together they are too large for the caches. Uses all threads and wall-clock time. `steady`: the bytes
+/// per second that these threads read from memory in long runs.
 void MeasureSteps(NumberType type, Activations activations, double steady) {
   constexpr int64_t kRows = 8192, kColumns = 2048, kLeastBytes = int64_t{512} << 20;
   const CpuStream stream(static_cast<int>(std::thread::hardware_concurrency()));
@@ -173,8 +174,8 @@ void MeasureSteps(NumberType type, Activations activations, double steady) {
   }
 }
 
-/// Measures attention of one layer after another, as a step of one sequence reads keys and values from blocks in random
-/// order.
+/// Measures the attention of a step of one sequence with `context` tokens, layer by layer. The sequence's blocks lie in
+/// random order in memory. `steady`: as in MeasureSteps.
 void MeasureCollecting(NumberType type, Activations activations, int64_t heads, int64_t kv_heads, int64_t context,
                        double steady) {
   constexpr int64_t kBlockSize = 16, kDim = 64;

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """drafts_llama.py QUIRE LLAMA_SERVER MODEL.gguf [--rounds N] [--tokens PERCENT]: compares speculation with llama.cpp's on one GGUF file.
 Starts one server for each method: Quire without drafts, with ngram and with suffix; llama-server with each of its methods that need no
-second model. One stream asks every server, in turns, to repeat a source file with an edit; every turn has another edit. Prints a table in
-Markdown: the tokens per second (the median of the rounds), and their ratio to Quire's best method."""
+second model. One stream asks every server, in turns, to repeat a source file with an edit; every turn has another edit. --tokens
+scales the length of the answers (in percent; default 100). Prints a table in Markdown: the tokens per second (the median of the rounds),
+and their ratio to Quire's best method."""
 import argparse
 import json
 import statistics

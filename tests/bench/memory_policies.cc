@@ -92,7 +92,8 @@ class ContiguousServer : public Server {
     int computed = 0, scheduled = 0;
   };
 
-  /// Returns the number of slots of a finished request. The last drawn token needs no slot, because it is not computed.
+  /// Returns the number of slots of a finished request. The last sampled token needs no slot, because it is not
+  /// computed.
   static int FinalSlots(const TraceRequest& request) { return request.prompt_tokens + request.output_tokens - 1; }
 
   int64_t RegionOf(const TraceRequest& request) const {
@@ -145,7 +146,7 @@ TokenId MadeUpToken(uint64_t request, uint64_t position) {
   return static_cast<TokenId>((bits ^ (bits >> 31)) % INT32_MAX);
 }
 
-/// The coordinator's own engine without a model. This class makes up the drawn tokens.
+/// The coordinator's own engine without a model. This class makes up the sampled tokens.
 class PagedServer : public Server {
  public:
   explicit PagedServer(const MemorySetup& setup) : setup_(setup), engine_(OptionsOf(setup)) {}

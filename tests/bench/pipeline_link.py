@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares tensor and pipeline parallelism over a slow link: two nodes (network namespaces) joined by a link with a rate and a
-delay. Prints a row for each shape and number of streams: medians of rounds in which the shapes take turns, and what `quire plan`
-predicted before and after each turn from the link as it measured it then.
+delay. Prints a row for each shape and number of streams: the median speed over rounds in which the shapes take turns, and the
+speed that `quire plan` predicted. `quire plan` measures the link anew before the first round and after every round.
 
     tests/bench/pipeline_link.py MODEL [--gbit 1] [--delay-ms 1] [--rounds 5] [--tokens 24] [--streams 1,32] [--launch-args WORDS]
 
@@ -44,7 +44,8 @@ def open_tun(node):
 
 
 def carry(tuns, gbit, delay):
-    """Carries packets between two devices. Each direction has the rate, and each packet the delay, for itself."""
+    """Carries packets between two devices. Each direction sends at most `gbit` Gbit/s, and each packet arrives `delay` seconds after it
+    was sent."""
     os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
     queues = {tun: collections.deque() for tun in tuns}  # for each sending device: (time of arrival in seconds, packet)
     free = dict.fromkeys(tuns, 0.0)  # the time in seconds at which each device has sent its last packet

@@ -4,7 +4,7 @@
   plot.py memory RESULTS.json DIRECTORY    of build/memory_bench --json: memory, waste, throughput, latency, recovery
   plot.py serve RESULT.json FILE.svg       of quire bench serve --json: the share of requests done within a time
   plot.py plan PLAN.json DIRECTORY         of quire plan --simulate --json: speed and times by how fast requests come
-  plot.py peers ROUNDS.json FILE.svg       of peers.py --json: speeds against the last way of each model
+  plot.py peers ROUNDS.json FILE.svg       of peers.py --json: speeds relative to the last engine listed for each model
 
 The same JSON gives the same file: no dates, no random names, text as text."""
 import argparse

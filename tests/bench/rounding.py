@@ -5,7 +5,7 @@ model, and compares each way with the first. Prints a Markdown table. Run by han
   tests/bench/rounding.py [--build build] [--texts 40] "MODEL [OPTION...]"...
 
 The texts are pieces of this repository's own Markdown, cut at random places (accuracy.py). A row of the table has the mean distance
-between a token's log-probability and that of the first row; the largest distance of 99 in 100 tokens; the perplexity; and how much the
+between a token's log-probability and that of the first row; the 99th percentile of these distances; the perplexity; and how much the
 mean log-probability differs from the first row's, with its standard error."""
 import argparse
 import math

@@ -27,7 +27,8 @@ def name_of(tensor):
 
 
 def neighbours(weight, heads):
-    """Reorders rows of a head: GGUF rotates dimension 2i of a head with 2i + 1, HF i with i + half."""
+    """Reorders the rows of each head. GGUF's rotary embedding rotates dimension 2i with 2i + 1 of
+    the same head; HF's rotates dimension i with i + half."""
     return weight.reshape(heads, 2, -1, weight.shape[1]).swapaxes(1, 2).reshape(weight.shape)
 
 

@@ -410,7 +410,8 @@ TEST(QuantizedMatricesTest, ScalesThatAreBytes_ArePowersOfTwo_InMxFp4AndMxFp8) {
   }
 }
 
-/// Returns a matrix [3, 10] of bitsandbytes' 4 bits in blocks of 4, which pass from row to row.
+/// Returns a matrix [3, 10] in bitsandbytes' 4-bit format. A block is 4 consecutive numbers, and may begin in one row
+/// and end in the next.
 Parts BitsAndBytesParts(const std::string& type, bool nested) {
   std::vector<uint32_t> codes;
   for (uint32_t i = 0; i < 30; ++i) codes.push_back(i * 7 % 16);

@@ -14,7 +14,8 @@ namespace quire {
 namespace {
 
 constexpr uint64_t kEnd = ~uint64_t{0};
-/// More bytes than all queues between the server and a client that does not read can hold.
+/// These batches have more bytes together than all queues between the server and a client can hold while the client
+/// does not read.
 constexpr size_t kBatches = 2000, kBatchBytes = 16 << 10;
 
 /// A client of the replay endpoint, whose own queue holds one message.

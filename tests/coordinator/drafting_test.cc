@@ -82,8 +82,8 @@ TEST(PredictionTest, Guess_ContinuesTheLongestMatch_AndTheNearestOfEqualMatches)
   EXPECT_EQ(GuessOf(lines, {3, 3, 3, 3, 3, 3, 3, 3, 3, 1, 2}, 1), (Tokens{70}));
 }
 
-/// Returns `runs` runs, each a token 2 and then 62 tokens 1, so that every place has up to 62 tokens in common with an
-/// answer of tokens 1.
+/// Returns `runs` runs. A run is one token with id 2, followed by 62 tokens with id 1. If an answer consists of tokens
+/// with id 1, up to 62 tokens before each place in the runs match the answer's end.
 Tokens RunsOfOnes(size_t runs) {
   Tokens tokens;
   for (size_t run = 0; run < runs; ++run) {
@@ -107,7 +107,7 @@ TEST(PredictionTest, Search_BoundsComparisons_AndLooksAtTheNearestPlacesFirst) {
 }
 
 TEST(RepeatProposerTest, Search_BoundsComparisons_InATextOfOneToken) {
-  // The place before 77 has eight tokens in common with the text's end. All nearer places have seven tokens in common.
+  // The eight tokens before 77 equal the text's last eight tokens. At all nearer places only seven tokens match.
   const auto text_of = [](size_t runs) {
     Tokens text(8, 1);
     text.push_back(77);
@@ -309,7 +309,7 @@ TEST(DraftCostTest, CostOfADraftedRow_IsLearned_FromStepsWithAndWithoutDrafts) {
   EXPECT_LE(cost.row(1), 0.2) << "one outlier counts little";
 }
 
-/// Returns these tokens as the draws of slot 0.
+/// Returns these tokens as the sampled tokens of slot 0.
 std::vector<SampledToken> Drawn(const Tokens& tokens) {
   std::vector<SampledToken> drawn;
   for (const TokenId token : tokens) drawn.push_back({0, token, 0, {}});
@@ -356,7 +356,7 @@ class DraftingTest : public testing::Test {
     engine_->CommitStep(tokens);
     engine_->scheduler().CheckIntegrity();
   }
-  /// Submits a request of three prompt tokens and commits its first step, which draws token 7.
+  /// Submits a request of three prompt tokens and commits its first step, which samples token 7.
   void Begin(int max_tokens) {
     ASSERT_FALSE(engine_->Submit(New(1, 3, max_tokens)));
     EXPECT_EQ(Plan().chunks, (std::vector<Chunk>{{0, 0, 3}}));
@@ -609,7 +609,8 @@ class DraftModelTest : public DraftingTest {
     engine_ = std::make_unique<Engine>(options_);
     sinks_.clear();
   }
-  /// Submits a request of three prompt tokens and commits its first step, which draws token 7 and orders no guess.
+  /// Submits a request of three prompt tokens and commits its first step, which samples token 7 and asks the draft
+  /// model for no guess.
   void BeginWithModel(int max_tokens) {
     ASSERT_FALSE(engine_->Submit(New(1, 3, max_tokens)));
     EXPECT_TRUE(Plan().guesses.empty()) << "the first token does not wait for the draft model";

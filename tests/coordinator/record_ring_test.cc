@@ -352,7 +352,7 @@ TEST_F(RecordRingTest, Open_Throws_WhenASegmentIsRenamedOrOfAnotherVersion) {
   Write({{1, "a"}});
   fs::copy_file(Segment(1), Segment(5));
   EXPECT_THAT(ErrorOfOpen(5), HasSubstr("segment-000000000005.qj: the header says segment-000000000001.qj"));
-  // A head of format version 2, with a valid CRC.
+  // Segment 6 has a header of format version 2 with a valid CRC.
   WriteFile(Segment(6), std::string("QUIREJ2\n\6\0\0\0\0\0\0\0\005\222\315\022", 20));
   EXPECT_THAT(ErrorOfOpen(6), HasSubstr("the format is not this version's"));
   EXPECT_THAT(ErrorOfOpen(7), HasSubstr("segment-000000000007.qj: cannot open"));

@@ -284,7 +284,7 @@ TEST_F(SequenceStatesTest, Drafts_EndWhereAStateIsKept_AndTheirBlocksCauseNoSeco
   EXPECT_GE(manager_->states().DraftsUpToCheckpoint(b), kMostDrafts) << "no state is kept";
 }
 
-/// An answer ends inside a run of right drafts. The sequence's state then includes tokens after the answer's end.
+/// An answer ends inside a run of accepted drafts. The sequence's state then includes tokens after the answer's end.
 TEST_F(SequenceStatesTest, LastState_IsKept_OnlyWhenItHasNoTokensBeyondTheAnswer) {
   for (const int end : {16, 15, 13}) {
     manager_ = std::make_unique<BlockManager>(StateOptions(100));

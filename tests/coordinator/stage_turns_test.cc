@@ -12,7 +12,7 @@ using test::MakeRequest;
 using Slots = std::vector<SlotId>;
 using Tokens = std::vector<TokenId>;
 
-/// An engine whose workers form a pipeline. The test chooses each token that the "model" draws.
+/// An engine whose workers form a pipeline. The test chooses each token that the "model" samples.
 class StageTurnsTest : public testing::Test {
  protected:
   void Make(int num_stages, int max_step_tokens = 64) {
@@ -41,7 +41,7 @@ class StageTurnsTest : public testing::Test {
     return plan != nullptr ? *plan : StepPlan{};
   }
 
-  /// Commits the result of the oldest outstanding plan: the same token for every draw.
+  /// Commits the result of the oldest outstanding plan: the same token for every sample.
   void Commit(TokenId token = 20) {
     std::vector<SampledToken> drawn;
     for (const StepMember& m : engine_->scheduler().outstanding().at(0).members) {

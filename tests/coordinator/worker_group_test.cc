@@ -97,8 +97,8 @@ TEST_F(WorkerGroupTest, AwaitStep_Throws_AndNamesARankThatDrewAnotherToken) {
 /// A group whose rank 2 says in its heartbeats that it is idle, although it owes the answer to step 1.
 class LostFrameTest : public WorkerGroupTest {
  protected:
-  /// Sends such heartbeats until the group fails or the time is over. `beat` makes the next one from the time that has
-  /// passed. Returns the failure; empty: there was none.
+  /// Sends heartbeats of rank 2 until the group fails or `time` is over. `beat` makes the next heartbeat; its argument
+  /// is the time since the first heartbeat. Returns the text of the failure, or "" if the group did not fail.
   std::string FailureWithin(Clock::duration time, const std::function<BeatMessage(Clock::duration)>& beat) {
     Channel beats = Channel::Connect("ipc://" + directory_ / "data.ctrl", WorkerIdentity(1, 2));
     try {

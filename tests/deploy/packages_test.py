@@ -105,8 +105,8 @@ class PackagesTest(unittest.TestCase):
         self.assertEqual(self.files_in(environment), before)
 
     def is_expected(self, line, environment):
-        """Returns whether a library comes from the environment, the C library, or Open MPI, which another package brings (here the system's
-        may serve)."""
+        """Returns whether a library belongs to the environment, to the C library, or to Open MPI. Another package installs Open MPI for
+        users, so this test also accepts the system's."""
         name, path = line
         return os.path.realpath(path).startswith(os.path.realpath(environment)) or re.match(
             r"(linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|resolv|util)\.so|lib(mpi|open-)|lib(hwloc|event|udev|z)[-_.])", name)

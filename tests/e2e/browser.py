@@ -165,7 +165,7 @@ class Browser:
         return self.run("const e = document.activeElement; return e.getAttribute('aria-label') ?? (e.labels?.[0]?.textContent ?? e.textContent).trim() ?? e.id")
 
     def console(self):
-        """Returns the messages that pages have written to the console since the last call."""
+        """Returns the errors on the pages' console since the last call."""
         return [entry["message"] for entry in self.do("POST", "/se/log", type="browser") if entry["level"] == "SEVERE"]
 
     def picture(self, path=None, whole=False):

@@ -17,8 +17,9 @@ struct PrefillRows {
   static constexpr float kLog2E = 1.44269504f;
   static_assert(kHeadSize % 16 == 0 && kRows == PrefillTileRows(NumberType::kBF16, kHeadSize));
 
-  /// A lane's part of its rows: row lane / 4 + 8 * half of each slab, columns lane % 4 * 2 and the next of every 8
-  /// (the layout of an mma's result). Sums are per lane until the end. A score times `factor` is a base-2 exponent.
+  /// A lane's part of its warp's rows, in the layout of an mma's result. In each slab of 16 rows, the lane has rows
+  /// lane / 4 and lane / 4 + 8. Of each 8 columns, it has column lane % 4 * 2 and the next. Each lane sums only its own
+  /// columns until the end. A score times `factor` is a base-2 exponent.
   struct Rows {
     float out[kSlabs][kUnits][4] = {};
     float max[kSlabs][2], sum[kSlabs][2] = {};

@@ -7,8 +7,8 @@ namespace quire::kernels {
 
 /// Prefill attention without tensor cores, for fp32 and for heads that need more registers than PrefillAttentionKernel
 /// has. It is written to be readable rather than fast. A warp processes one row at a time, 32 keys at a time, with an
-/// online softmax in fp32. For scores, each lane has one key; for the weighted sum, dimensions lane, lane + 32, ... T:
-/// type of queries and results; C: type of the cache; kMostDims: largest head size.
+/// online softmax in fp32. Each lane computes the score of one key, and sums dimensions lane, lane + 32, ... of the
+/// weighted values. T: type of queries and results; C: type of the cache; kMostDims: largest head size.
 template <class T, class C, int kMostDims>
 struct PrefillAttentionScalarKernel {
   using Params = PrefillLaunch;

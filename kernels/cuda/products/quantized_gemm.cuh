@@ -23,7 +23,8 @@ struct QuantizedTile {
   using Piece = QuantizedPiece<kType>;
   static constexpr int kWarps = 8, kThreads = kWarps * 32, kChunk = 4 * Piece::kNumbers;
   static constexpr int kTileRows = 16 * kBlocks, kColumns = kBatch / 8;
-  /// Floats between rows of sums: 4 more than the tile, which spreads a fragment over all banks.
+  /// The distance in floats from one row of sums to the next in shared memory. With 4 floats more than a tile has rows,
+  /// the 32 lanes of a warp store their sums into 32 different banks.
   static constexpr int kSumStride = kTileRows + 4;
   static constexpr int64_t kSharedSize = simt::SharedBytes(kWarps * kBatch * kSumStride * 4);
 
@@ -32,8 +33,8 @@ struct QuantizedTile {
     Piece of[kBlocks][2];
   };
 
-  /// Where each of a lane's rows of x begins, in pairs of numbers. (64-bit numbers would need more registers than the
-  /// largest tiles leave.)
+  /// `begin`: the offset of each of a lane's rows of x, in pairs of numbers. The offsets have 32 bits, because 64-bit
+  /// offsets would need more registers than the largest tiles leave.
   struct Rows {
     simt::Global<const uint32_t> x;
     uint32_t begin[kColumns];

@@ -24,11 +24,12 @@ struct SkinnyGemmKernel {
   /// memory for too few stages.
   static constexpr int kStep = kTileRows + kBatch > 48 ? kChunk / 2 : kChunk;
   static constexpr int kStageElements = (kTileRows + kBatch + (kNorm ? 1 : 0)) * kStep;
-  /// As many stages as 99 KiB hold, which every architecture from sm_80 on has. A multiprocessor with 228 KiB holds two
-  /// such thread blocks.
+  /// The number of stages that fit into 99 KiB of shared memory. Every architecture from sm_80 on allows a thread block
+  /// this much. A multiprocessor with 228 KiB holds two such thread blocks.
   static constexpr int kStages = 99 * 1024 / (kStageElements * 2 * kWarps);
   static_assert(kStages >= 3);
-  /// Floats between rows of sums: 4 more than the tile, which spreads a fragment over all banks.
+  /// The distance in floats from one row of sums to the next in shared memory. With 4 floats more than a tile has rows,
+  /// the 32 lanes of a warp store their sums into 32 different banks.
   static constexpr int kSumStride = kTileRows + 4;
   static constexpr int64_t kPipelineSize = simt::SharedBytes(int64_t{kWarps} * kStages * kStageElements * 2);
   static constexpr int64_t kSumsSize =

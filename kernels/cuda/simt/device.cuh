@@ -55,7 +55,8 @@ template <class T>
 using Global = T*;
 template <class T>
 using SharedArray = T*;
-/// Returns a view of the same bytes as elements of another type. The sizes of both types must divide the memory.
+/// Returns a view of the same bytes as elements of another type. The sizes of both types must divide their
+/// number.
 template <class U, class T>
 __device__ SharedArray<U> As(T* array) {
   return reinterpret_cast<U*>(array);
