@@ -1,5 +1,5 @@
 """Tests cached blocks on the host (--swap-space): conversations that do not fit into the device pool together find their blocks again, and
-their answers keep their bits on one to three workers, when a worker dies, when the shape changes, and when requests move."""
+their answers stay equal bit for bit on one to three workers, when a worker dies, when the shape changes, and when requests move."""
 import concurrent.futures
 import os
 import random
@@ -44,7 +44,7 @@ def found(server):
 
 
 def turns_of(firsts, vocabulary=143):
-    """Returns the second turns of the conversations, after these answers."""
+    """Returns the prompts of the second turns: each conversation's first prompt, its answer in `firsts`, and 20 more tokens."""
     return [prompt + first["choices"][0]["token_ids"] + prompt_of(20, 5, vocabulary)
             for prompt, first in zip(conversations(vocabulary), firsts)]
 

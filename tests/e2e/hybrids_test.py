@@ -19,7 +19,8 @@ def golden(model):
 
 
 def copy_with_tokenizer(model, folder):
-    """Copies a golden model into the folder, with another model's tokenizer, cut to the model's number of tokens."""
+    """Copies a golden model into the folder, with the tiny model's tokenizer, of which only tokens with ids below the golden model's
+    vocab_size are kept."""
     for name in os.listdir(os.path.join(MODELS, model)):
         shutil.copy(os.path.join(MODELS, model, name), folder)
     with open(os.path.join(folder, "config.json")) as f:

@@ -1,6 +1,6 @@
-"""Tests KV on disk (--kv-disk): cached blocks survive the end of the server. With as many workers as before, answers keep their
-bits. With another number of workers, sums are rounded differently, with and without a cache: tokens are equal, and
-log-probabilities nearly so."""
+"""Tests KV on disk (--kv-disk): cached blocks survive the end of the server. With as many workers as before, answers are equal bit for bit.
+With another number of workers, sums are rounded differently, whether or not there is a cache. Then tokens are equal, and log-probabilities
+are nearly equal."""
 import collections
 import os
 import pathlib
@@ -266,7 +266,8 @@ class KvDiskTest(unittest.TestCase):
                     self.assertEqual(cached(ask(server, prompt, 1)), 1488)
 
     def export(self, archive, *words):
-        """Moves blocks to the directory of another machine, and returns what import said."""
+        """Exports blocks to the archive, imports them into a new directory, as another machine would, and makes this directory self.disk.
+        Returns the output of the import."""
         passphrase = os.path.join(self.folder, "passphrase")
         with open(passphrase, "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as f:
             f.write("correct horse battery\n")

@@ -53,7 +53,7 @@ def answer_of(s):
 
 
 def states_of(port, peer=None):
-    """Returns the kernel's states of the server's connections on a port; peer: only those of that client's port."""
+    """Returns the TCP states (ESTABLISHED or LEFT) of the server's connections on a port; peer: only those of that client's port."""
     states = []
     with open("/proc/net/tcp", encoding="ascii") as f:
         for line in list(f)[1:]:

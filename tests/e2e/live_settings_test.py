@@ -99,7 +99,7 @@ class LiveSettingsTest(unittest.TestCase):
 
     @contextlib.contextmanager
     def changed(self, changes):
-        """Changes settings for the block, and restores the values of the start afterwards."""
+        """Changes settings for the `with` block, and afterwards restores the values that they had when the server started."""
         status, answer = patch(self.server, changes)
         self.assertEqual((status, answer), (200, {"changed": sorted(changes)}))
         try:
@@ -159,7 +159,7 @@ class LiveSettingsTest(unittest.TestCase):
             self.assertFalse(settings(self.server)["enable_prefix_caching"])
 
     def wait_and_end(self, change, words):
-        """Lets requests wait on both replicas while nothing is planned. The change must end these requests."""
+        """Pauses the server, and lets requests wait on both replicas. The change must end these requests."""
         self.server.post("/admin/pause", b"", admin=True)
         answers = []
         prompts = [[10 + i] * 600 for i in range(4)]

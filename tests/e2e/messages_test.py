@@ -70,7 +70,7 @@ class MessagesCase(unittest.TestCase):
         self.assertTrue(answer["request_id"])
 
     def rendered(self, **fields):
-        """Returns the prompt that an equivalent chat request would have."""
+        """Returns the number of tokens in the prompt of an equivalent chat request."""
         return self.server.post("/v1/chat/completions/render", fields)[1]["count"]
 
 
@@ -293,7 +293,7 @@ class ToolsCase(unittest.TestCase):
         return answer
 
     def streamed(self, **fields):
-        """Returns the blocks, put together as clients do it, and the last delta."""
+        """Streams an answer. Returns its content blocks, each with its text or JSON put together in `said`, and the last message_delta."""
         blocks, ending = [], None
         for name, data in events_of(self.server, {"messages": HI, "temperature": 4, "seed": 1, **fields}):
             if name == "content_block_start":

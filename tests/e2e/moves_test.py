@@ -115,8 +115,8 @@ class MovesBetweenShapesTest(StreamsCase):
 @unittest.skipIf(netns.unavailable(), netns.unavailable())
 class MovesBetweenHostsTest(StreamsCase):
     def serve(self, network, tensor=2, ahead=True):
-        """Starts a server: the first node leads, and each other node is a replica. `ahead`: blocks go from pool to pool; otherwise they go
-        through host memory."""
+        """Starts a server: the first node runs the coordinator, and each other node is a replica. `ahead`: blocks go from pool to pool;
+        otherwise they go through host memory."""
         nodes = [{"host": node.address, "interface": "eth0", "slots": tensor} for node in network.nodes[1:]]
         path = write_topology(network, nodes=nodes, tensor=tensor)
         with open(path) as f:

@@ -66,7 +66,7 @@ class Node:
 
     @contextlib.contextmanager
     def inside(self):
-        """Moves this thread into the node for the block: sockets and processes that the thread makes belong to the node."""
+        """Moves this thread into the node while the `with` block runs: sockets and processes that the thread makes belong to the node."""
         home = os.open(f"/proc/self/task/{_LIBC.gettid()}/ns/net", os.O_RDONLY)
         there = os.open(f"/run/netns/{self.namespace}", os.O_RDONLY)
         try:
@@ -129,7 +129,8 @@ def _setns(fd):
 
 
 class Network:
-    """with Network("a", "b") as net: net["a"].command(...). `agent` is a program for launch.agent: agent HOST COMMAND..."""
+    """A network of nodes: with Network("a", "b") as net: net["a"].command(...). `agent` is the path of a program for the setting
+    launch.agent, which is called as: agent HOST COMMAND..."""
 
     def __init__(self, *names):
         self.name = f"quire-{os.getpid()}-{next(_NUMBERS)}"

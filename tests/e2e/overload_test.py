@@ -274,8 +274,8 @@ class TextTest(OverloadCase):
         print(f"40 prompts of {len(body)} bytes: {self.cpu_seconds() - before:.2f} s of the coordinator")
 
     def test_texts_of_disconnected_clients_are_not_tokenized(self):
-        """The server may read the bodies but must not process them. The test counts processor time, which no other load
-        changes."""
+        """The server may read the bodies but must not process them. The test measures the server's processor time, which other load on the
+        machine does not change."""
         body = json.dumps({"prompt": self.text}).encode()
         before = self.cpu_seconds()
         self.assertEqual(self.server.post("/tokenize", body)[0], 200)

@@ -187,7 +187,7 @@ def wait_gone(pids, seconds):
 
 
 def found_as_promised(test, log):
-    """Expects that every silent rank was found 1.5 s after its last beat, plus the machine's own delays and half a second: the coordinator
-    checks the workers several times in that time."""
+    """Expects that every silent rank was found 1.5 s after its last heartbeat, plus the machine's own delays and half a second: the
+    coordinator checks the workers several times in that time."""
     for silent, late in re.findall(r"is silent for (\d+) ms.*woke threads up to (\d+) ms late", log):
         test.assertLessEqual(int(silent), 2000 + 4 * (int(late) + 1))

@@ -54,7 +54,8 @@ def saying(text):
 
 
 def with_tokens(tokens):
-    """Replaces tokens of the vocabulary by control tokens."""
+    """Returns a change of tokenizer.json (altered_tiny) that replaces tokens by control tokens. `tokens`: {id: text of the control
+    token}."""
     def change(content):
         names = {number: name for name, number in content["model"]["vocab"].items()}
         for number, text in tokens.items():
@@ -210,7 +211,7 @@ class ConstrainedTest(ToolCase):
 
 
 class ShownTest(ToolCase):
-    """Tests the inputs of the template by the number of the prompt's tokens. Each token is a byte."""
+    """Tests what the template writes into the prompt, by the number of the prompt's tokens. Each token is a byte."""
 
     def prompt_bytes(self, **fields):
         return self.chat(**{"max_tokens": 1, **fields})["usage"]["prompt_tokens"]
@@ -529,7 +530,8 @@ class FormatTest(ToolCase):
 
 
 class KeptSchemasTest(ToolCase):
-    """Tests tools whose calls are written without types. The server holds their schemas in memory until the answer's end."""
+    """Tests formats of calls whose arguments have no JSON types, such as glm45. For these formats the server holds the tools' schemas in
+    memory until the answer's end."""
     TEMPLATE, FLAGS = PLAIN.replace("assistant: ", "{% for tool in tools or [] %}{{ tool.function.name }}{% endfor %}assistant: "), ()
 
     def taken(self, parser, tools):

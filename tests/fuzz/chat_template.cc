@@ -1,5 +1,5 @@
 // Input: a chat template, a zero byte, and a user's text. Rendering must end within its limits, and every byte of the
-// user's text must keep its mark.
+// user's text must stay marked as text from a user.
 #include "comm/base/error.h"
 #include "comm/base/json.h"
 #include "coordinator/text/jinja/interpreter.h"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes LoRA adapters for the small models of models/, with PEFT, and the greedy tokens and log-probabilities that HF transformers expects
-with each of them, in float32: adapters/, adapters.json, and adapter_formats.json for the adapters of FORMATS, which have the parts of a
-model that few adapters change. Needs: pip install torch transformers peft safetensors.
+with each of them, in float32. Writes adapters/ and adapters.json, and adapter_formats.json for the adapters of FORMATS, which change parts
+of a model that few adapters change. Needs: pip install torch transformers peft safetensors.
 
   make_adapter_golden.py [NAME...]   all adapters, or the named ones"""
 import json
@@ -100,7 +100,7 @@ def open_base(name):
 
 @torch.no_grad()
 def difference(one, other, ids):
-    """Returns the largest difference of log-probabilities at the end of a text."""
+    """Returns the largest difference between two models' log-probabilities of the token after a text."""
     rows = [torch.log_softmax(model(input_ids=torch.tensor([ids])).logits[0, -1].double(), -1) for model in (one, other)]
     return (rows[0] - rows[1]).abs().max().item()
 

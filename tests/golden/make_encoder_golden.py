@@ -68,7 +68,8 @@ def sizes(kind, hidden, heads, layers, columns, positions, **more):
 
 
 class JinaLayer(torch.nn.Module):
-    """A layer of Jina's BERT: attention with ALiBi in both directions, a gated MLP, and norms of sums. Its parameters have the published names."""
+    """A layer of Jina's BERT: attention with ALiBi in both directions, a gated MLP, and a LayerNorm after each residual sum. Its parameters
+    have the published names."""
 
     def __init__(self, hidden, heads, columns):
         super().__init__()

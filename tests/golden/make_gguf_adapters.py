@@ -47,8 +47,8 @@ def split_experts(pairs, config, experts):
 
 
 def read(name):
-    """Returns the matrices of a PEFT adapter by modules, with B multiplied by the whole factor, and the adapter's
-    configuration."""
+    """Returns ({module: (A, B)}, configuration) of a PEFT adapter. B is scaled so that llama.cpp's factor, ALPHA / rank, gives the same
+    result as PEFT's own factor."""
     with open(f"{HERE}/adapters/{name}/adapter_config.json") as file:
         config = json.load(file)
     tensors = load_file(f"{HERE}/adapters/{name}/adapter_model.safetensors")

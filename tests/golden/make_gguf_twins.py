@@ -143,7 +143,8 @@ def add_mixture(writer, config):
 
 
 def add_latents(writer, config, by_head):
-    """Adds the sizes of latent attention. Newer files (by_head) give the cached sizes of keys and values, and the sizes per head extra."""
+    """Adds the sizes of latent attention. Newer files (by_head) give the cached sizes of keys and values, and have further keys for the
+    sizes per head."""
     rotated, key, value = config["qk_rope_head_dim"], config["qk_nope_head_dim"], config["v_head_dim"]
     if config["q_lora_rank"]:
         writer.add_q_lora_rank(config["q_lora_rank"])

@@ -44,7 +44,8 @@ def numbers_of(code, scale):
 
 @torch.no_grad()
 def round_experts(model):
-    """Rounds the experts' weights to MXFP4. Returns codes and scales by name, of matrices whose rows run over the inputs."""
+    """Rounds the experts' weights to MXFP4. Returns {name: (codes, scales)} of the transposed matrices, in which each row has the weights
+    of one output."""
     packed = {}
     for name, parameter in model.named_parameters():
         if name.endswith(("gate_up_proj", "down_proj")):

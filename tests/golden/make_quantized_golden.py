@@ -153,7 +153,8 @@ FLOAT8 = torch.float8_e4m3fn
 
 
 def nvfp4(weight):
-    """Returns the packed codes, the FP8 scales of 16 columns, the scale of all scales, and the numbers they stand for."""
+    """Returns the packed codes, an FP8 scale for every 16 columns of a row, the scale of these scales, and the numbers that the codes stand
+    for."""
     rows, cols = weight.shape
     groups = weight.reshape(rows, -1, 16)
     whole = weight.abs().max() / (6 * 448)
@@ -165,7 +166,7 @@ def nvfp4(weight):
 
 
 def exponents_of(weight, most, log2_of_most):
-    """Returns E8M0 scales of 32 columns, and their values. `most`: the largest number of the format."""
+    """Returns an E8M0 scale for every 32 columns of a row, and the values of these scales. `most`: the largest number of the format."""
     groups = weight.reshape(len(weight), -1, 32)
     powers = groups.abs().amax(2).log2().floor() - log2_of_most
     assert (groups.abs() / 2 ** powers[:, :, None] < 2 * most).all()
