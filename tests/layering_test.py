@@ -189,7 +189,8 @@ def ops_of(headers, stream):
 
 
 def check_twins(breach):
-    """Checks that an operation of kernels/*.h has an overload for each stream, the same parameters on both, and one test body for both."""
+    """Checks that an operation of kernels/*.h has an overload for each stream (CPU and CUDA), that both use the same parameters, and that
+    one test body tests both. ONE_DEVICE lists the exceptions."""
     cpu, cuda, own = ops_of("kernels/*.h", "CpuStream"), ops_of("kernels/*.h", "CudaStream"), ops_of("kernels/cuda/**/*.h", "CudaStream")
     tests = ""
     for name in os.listdir(os.path.join(ROOT, "tests/kernels")):
@@ -290,7 +291,7 @@ def check_circles(includes, breach):
 
 
 def check_reading_list(breach):
-    """Checks the lengths that docs/architecture.md gives for its reading list, to a tenth."""
+    """Checks that the numbers of lines in docs/architecture.md's reading list differ from the real ones by at most a tenth."""
     with open(os.path.join(ROOT, READING_LIST), encoding="utf-8") as f:
         section = f.read().split("## Read in this order\n")[1].split("\n## ")[0]
     parts = re.findall(r"^- [^`]*(.*?): ([\d,]+) lines\.$", section, re.M | re.S)
@@ -306,8 +307,8 @@ def check_reading_list(breach):
 
 
 def check_tensor_names(path, text, spelt, breach):
-    """Checks that code asks for a weight by its role. Only the family of models spells the names in files, and each name once.
-    `spelt` has the names seen so far, and their places."""
+    """Checks that code asks for a weight by its role. Only the code of model architectures (ARCHITECTURES) spells the names that model
+    files use, and each name once. `spelt` has the names seen so far, and their places."""
     for name in re.findall(r'"(\w[\w.{}]*\.(?:weight|bias)|(?:model|blk)\.[\w.]*\{\}\.[\w.{}]+)"', text):
         if not path.startswith(ARCHITECTURES):
             breach(path, f"spells a tensor's name, {name}, which belongs into {ARCHITECTURES}")

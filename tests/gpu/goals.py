@@ -37,7 +37,8 @@ def ratio(a, b):
 
 
 def share(row):
-    """Returns the larger share of the two ceilings, with the ceiling's name; None without a ceiling."""
+    """Returns the larger of the row's shares of the two ceilings (copy bandwidth and matrix products), with the ceiling's name; None
+    without a ceiling."""
     known = [(row[field], name) for field, name in (("of_copy", "copy"), ("of_gemm", "product")) if row.get(field)]
     return max(known) if known else None
 
@@ -60,7 +61,8 @@ def attention(report):
 
 
 def library(report):
-    """Returns FlashInfer's time divided by Quire's, for the cases that both have (FA2, also for prompts on Hopper)."""
+    """Returns FlashInfer's time divided by Quire's, for the cases that both have. FlashInfer runs its FA2 kernels, also for prompts on
+    Hopper."""
     out = []
     for section, cases in (("decode attention", ("32 x 4K, GQA 4, bf16", "8 x 8K, GQA 4, bf16", "1 x 32K, GQA 4, bf16")),
                            ("prefill attention", ("1 x 4096 tokens, head size 128", "1 x 16 tokens at the end of 32768, head size 128"))):

@@ -69,8 +69,9 @@ TEST_P(FileQuantsTest, RecodeRow_StaysCloseToTheNumbers_WhenAFormatIsPacked) {
   }
 }
 
-// The last numbers are the tolerances of recoded numbers. Scale and minimum of q4_k become fp16 with 11 bits. Rounding
-// again to 127 steps errs by half a step and by the scale's own rounding.
+// The last number of each case is the tolerance of recoded numbers, relative to the largest number of their block.
+// 0.003: the scale and the minimum of q4_k are rounded to fp16 numbers of 11 bits. 0.0045: numbers are rounded again,
+// to 127 steps, which adds an error of half a step and the error of the rounded scale.
 INSTANTIATE_TEST_SUITE_P(
     Formats, FileQuantsTest,
     testing::Values(Case{"Q5_0", NumberType::kQ5_0, 0}, Case{"Q5_1", NumberType::kQ5_1, 0.0045f},

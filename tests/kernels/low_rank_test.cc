@@ -36,7 +36,7 @@ class LowRankTest : public testing::Test {
     return {{type, p.packed_down.data(), rank, kCols}, {type, p.packed_up.data(), rows, rank}, column, scale};
   }
 
-  /// Returns a part that shares its first product with `part`.
+  /// Returns a part that has the same `down` weight as `part`, so that both can use one product with it.
   LowRankPart Beside(const LowRankPart& part, int64_t column, int64_t rows) {
     LowRankPart other = Part(part.down.rows, column, rows);
     pairs_.back().down = pairs_[pairs_.size() - 2].down;

@@ -148,7 +148,8 @@ Case MakeCase(const Form& form, int64_t block_size, int64_t head_dim, std::vecto
   return c;
 }
 
-/// Returns what tiles add to the tolerance: they round queries and weights to 16 bits if the cache is in fp16.
+/// Returns what the tolerance grows by for kernels with AMX tiles. With an fp16 cache, these kernels round each query
+/// and softmax weight to the sum of two bf16 numbers, which keeps about 16 significant bits.
 double SlackOfTiles(const Form& form) {
   const std::string_view isa = CpuIsaName();
   return form.type == NumberType::kF16 && (isa == "avx512amx" || isa == "plaintiles") ? 3e-5 : 0;
@@ -228,7 +229,7 @@ TEST_P(PagedAttentionTest, PagedAttention_GivesTheSameBits_WhenPromptsAreChunked
   }
 }
 
-// A context of many spans: each kernel works on several of them at a time.
+// The context has many spans, and each kernel works on several of them at a time.
 TEST_P(PagedAttentionTest, PagedAttention_GivesTheSameBits_WhenATokenFollowsALongPromptAlone) {
   for (const std::vector<int32_t>& grouping : {std::vector{0, 3, 6}, std::vector{0, 5, 9}}) {
     for (const int64_t window : {0, 150}) {

@@ -43,9 +43,9 @@ const Sequence* Decodes::Find(RequestId request, int choice) const {
 }
 
 /// Returns the request and choice of each decode that must not be in the next step, because it is other decodes' turn.
-/// With S stages, a step has 1 / S of the decodes, rounded up: first decodes for which no outstanding step draws, the
-/// one computed longest ago first; then decodes for which one outstanding step draws. If no step is outstanding
-/// (`ahead` is false), the step also has the decode of the most senior request.
+/// With S stages, a step has 1 / S of the decodes, rounded up: first decodes for which no outstanding step samples a
+/// token, the one computed longest ago first; then decodes for which one outstanding step samples a token. If no step
+/// is outstanding (`ahead` is false), the step also has the decode of the most senior request.
 std::set<std::pair<RequestId, int>> Decodes::OutOfTurn(bool ahead) const {
   const auto stages = static_cast<size_t>(engine_.options().scheduler.num_stages);
   std::set<std::pair<RequestId, int>> out;

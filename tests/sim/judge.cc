@@ -115,8 +115,8 @@ Endings Judge::All(const Ending& ending) const {
 
 void Judge::CheckWork(RequestId id, int cached_tokens) const {
   const Record& record = records_.at(id);
-  // The equation does not hold for a request that began again after a loss. Nor does it hold for a request that comes
-  // back from host memory, which may find an unknown number of further tokens in the cache.
+  // The sum of computed and cached tokens is unknown for a request that began again after a loss. It is also unknown
+  // for a request that comes back from host memory, which may find an unknown number of further tokens in the cache.
   if (record.restarted || (record.swapped && cached_)) return;
   const int64_t needed = static_cast<int64_t>(record.ask.prompt.size()) - 1 + record.drawn;
   if (record.computed + cached_tokens != needed) {

@@ -41,7 +41,7 @@ class Judge {
   void SwappedOut(RequestId id) { records_.at(id).swapped = true; }
   void Restarts(RequestId id) { records_.at(id).restarted = true; }
 
-  /// Records a step's result: `count` tokens of the request were computed for good, and `drawn` tokens were drawn.
+  /// Records a step's result: `count` tokens of the request were computed for good, and `drawn` tokens were sampled.
   void Computed(RequestId id, int count, int drawn);
   /// Records that the workers and all tokens that they computed are lost. `computed`: the requests of outstanding
   /// steps.
@@ -62,7 +62,7 @@ class Judge {
   Endings All(const Ending& ending) const;
 
   /// Throws Failure unless the steps of an answered request computed the right number of tokens: every token once,
-  /// except the last token drawn.
+  /// except the last sampled token.
   void CheckWork(RequestId id, int cached_tokens) const;
 
  private:

@@ -9,7 +9,7 @@
 namespace quire::sim {
 
 /// Checks the promise to a client without waiting or running requests: one of the next two plans, or of the next S + 1
-/// plans in a pipeline of S stages, draws the first token of the client's short request, whatever other clients send.
+/// plans in a pipeline of S stages, samples the first token of the client's short request, whatever other clients send.
 /// Plans that were outstanding when the request came do not count, nor do plans made while the promise's conditions do
 /// not hold (IsPromised).
 class Newcomers {
@@ -23,9 +23,9 @@ class Newcomers {
   void Left(RequestId id) { waiting_.erase(id); }
   void GroupLost() { waiting_.clear(); }
 
-  /// Checks a plan that draws for the requests in `draws`. Throws Failure when a new client's request has waited for
-  /// too many plans. `others_may_give_way`: no running request is protected from being preempted for another client
-  /// again, and no request is suspected of killing workers.
+  /// Checks a plan that samples tokens of the requests in `draws`. Throws Failure when a new client's request has
+  /// waited for too many plans. `others_may_give_way`: no running request is protected from being preempted for another
+  /// client again, and no request is suspected of killing workers.
   void Planned(const std::set<RequestId>& draws, int num_clients, bool others_may_give_way);
 
   // Numbers of requests of new clients: those that got their token in time, and those among them that got it with the

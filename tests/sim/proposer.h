@@ -4,8 +4,8 @@
 
 namespace quire::sim {
 
-/// Proposes the tokens that the simulated model will draw, some of them altered. The guess depends only on the seed and
-/// on the sequence.
+/// Proposes the tokens that the simulated model will sample, some of them altered. The guess depends only on the seed
+/// and on the sequence.
 class Proposer final : public DraftProposer {
  public:
   /// `percent_right`: the probability, in percent, that a draft is right if the drafts before it are right.

@@ -247,7 +247,8 @@ void Simulation::Commit(const Sent& sent, std::vector<SampledToken>& tokens, con
   company_left_ = std::max(0.0, company_left_ - times.compute_micros * 1e-6);
 }
 
-/// Sometimes breaks one draw: its logits are invalid, its grammar takes too much work, or its grammar allows no token.
+/// Sometimes breaks the sampling of one token: its logits are invalid, its grammar takes too much work, or its grammar
+/// allows no token.
 Endings Simulation::BreakNumbers(const Sent& sent, std::vector<SampledToken>& tokens) {
   if (tokens.empty() || !Happens(more_, scenario_.faults.no_numbers)) return {};
   const SlotId slot = tokens[static_cast<size_t>(more_.Below(static_cast<int64_t>(tokens.size())))].slot;

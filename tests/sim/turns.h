@@ -53,7 +53,7 @@ class Turns {
   void NoteCached(const Requests& requests, RequestId but_not = 0);
 
   /// Throws Failure unless the queue has the same number of active requests for every client, and the same amount of
-  /// service (tokens, of which drawn ones count twice).
+  /// service (tokens, of which sampled ones count twice).
   void Compare(const WaitingQueue& queue) const;
 
  private:

@@ -31,7 +31,7 @@ inline KvValue NextKv(KvValue before, TokenId token) { return Mix(before, static
 /// noticed.
 inline KvValue StateWord(KvValue context, size_t index) { return Mix(context, 7000 + index); }
 
-/// Returns the token drawn after a context. As with the real sampler, it depends on seed, choice and position.
+/// Returns the token sampled after a context. As with the real sampler, the token depends on seed, choice and position.
 inline TokenId Draw(KvValue context, const SamplingSpec& sampling, size_t position) {
   const uint64_t key = Mix(sampling.seed & 0xffffffff, sampling.choice * 1000003ull + position);
   return static_cast<TokenId>(Mix(context, key) % kVocab);

@@ -22,7 +22,7 @@ class DecodeAttentionRun {
 
   DecodeAttentionParams Params() const;
   DecodePlan plan() const { return plan_; }
-  /// Returns the outputs of the sequences of the case, or of the padding sequences.
+  /// Output returns the results of the case's sequences, and Padding those of the padding sequences.
   std::vector<float> Output() const { return Slice(0, rows_ - cut_.padding); }
   std::vector<float> Padding() const { return Slice(rows_ - cut_.padding, rows_); }
   const DecodeCase& of() const { return case_; }

@@ -222,7 +222,8 @@ std::string PrefillCase::Wrong() const {
   return "";
 }
 
-// Allows an error of 4e-6 (times a scale above 1) for the fp32 sum of a score, and as much for the score's weight.
+// Allows an error of 4e-6 (times the scale if it is above 1) for the fp32 sum of a score, and as much for the score's
+// weight.
 double PrefillCase::Bound(double exact, double spread) const {
   const double unit = shape_.dtype == NumberType::kF32 ? 0.0 : shape_.dtype == NumberType::kF16 ? 0x1p-11 : 0x1p-8;
   return reference::AttentionBound(unit, 4e-6 * std::max(1.0f, shape_.scale), exact, spread);

@@ -28,8 +28,8 @@ struct SamplingRow {
   std::vector<float> Raw() const;
 };
 
-/// Makes a row that uses each feature with some probability. The logits are peaked, flat, full of ties, infinite or
-/// missing.
+/// Makes a row that uses each feature with some probability. The logits are peaked, flat or full of ties; some are
+/// infinite or NaN.
 SamplingRow RandomRow(test::Random& random, int64_t vocab);
 
 /// Makes sizes of shards that add up to `vocab`; some may be 0.

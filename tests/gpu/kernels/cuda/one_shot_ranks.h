@@ -12,7 +12,9 @@
 
 namespace quire::kernels {
 
-/// The rank that starts late. On a device the rank only sleeps: a kernel cannot be held between two instructions.
+/// Chooses a rank that starts late, unless `hold` is kNobody. The values kBeforeSending and kBeforeWaiting differ only
+/// in the emulator: on a device, a kernel cannot be held between two instructions, so the rank sleeps before its
+/// launch.
 struct Schedule {
   enum class Hold { kNobody, kBeforeSending, kBeforeWaiting };
   Hold hold = Hold::kNobody;
