@@ -127,7 +127,8 @@ class Mix:
             self.counts["orders"] += 1
 
     def watch(self, server):
-        """Collects what the workers take and what is planned, each time that no model's state has changed meanwhile."""
+        """Collects pairs (bytes that the workers take, bytes that are planned for the loaded models) until the run is over. Leaves out a
+        pair if a model's state changed while it was measured."""
         def planned():
             page = server.get("/admin/models", admin=True)
             return page["memory"]["taken_bytes"], [(m["state"], m["loads"], m["load_failures"]) for m in page["models"]]

@@ -21,7 +21,8 @@ PROMPTS = [[5, 6, 7], [9, 8, 7, 6, 5, 4], list(range(3, 60))]
 
 
 def write_topology(network, model=TINY, nodes=None, tensor=None, extra=""):
-    """Writes a topology of the network's nodes with keys; the first node leads. Returns the file's path."""
+    """Writes transport keys, and a topology file with the network's nodes. The coordinator runs on the network's first node. Returns the
+    file's path."""
     nodes = nodes or [{"host": node.address, "interface": "eth0"} for node in network.nodes]
     tensor = tensor or len(nodes)
     keys = os.path.join(network.directory, "keys")  # the nodes share their files
@@ -164,8 +165,8 @@ class StrangeNodeTest(unittest.TestCase):
 @unittest.skipIf(netns.unavailable(), netns.unavailable())
 class NodeLossTest(unittest.TestCase):
     def survive(self, act, heal, expect, seconds):
-        """Runs a stream. act(network) takes node b away, and heal(network) gives it back. The stream must end as it
-        would without the fault, and the log must match `expect`."""
+        """Runs a stream. act(network) makes the coordinator lose the worker on node b, and heal(network) undoes this. The stream must end
+        as it would without the fault, and the log must match `expect`."""
         with netns.Network("a", "b") as network, network.nodes[0].inside():
             with serve(network, write_topology(network)) as server:
                 thread, fault_free = stream_in_background(server, TOKENS)

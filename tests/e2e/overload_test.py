@@ -436,8 +436,8 @@ class SlowReaderTest(OverloadCase):
 
 
 class RepeatedAnswerTest(OverloadCase):
-    """Tests answers that repeat much of their request, to clients that do not read. Their memory must be charged to the last
-    byte."""
+    """Tests answers that repeat much of their request, to clients that read only the status. The memory of these answers must be charged as
+    request memory until the clients disconnect."""
     DESCRIPTION = 1_900_000  # bytes that every answer of /v1/responses repeats, and a stream twice
     CLIENTS = 40
 

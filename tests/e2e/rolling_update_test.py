@@ -52,7 +52,7 @@ class Clients:
             self.answers.append(stream)
 
     def wait_for_more(self, count):
-        """Waits until this many more answers have come of each kind."""
+        """Waits until this many more streamed answers have come, and this many more that are not streamed."""
         wanted = {stream: self.answers.count(stream) + count for stream in (False, True)}
         while any(self.answers.count(stream) < number for stream, number in wanted.items()):
             assert all(thread.is_alive() for thread in self._threads) and not self.dropped, self.dropped

@@ -63,7 +63,7 @@ def words(server_key=None):
 
 
 class Crowd:
-    """Holds the connections. A connection that the server closes is opened again and sends the next words."""
+    """Holds the connections. A connection that the server closes is opened again, and sends the next entry of words()."""
 
     def __init__(self, address, port, size, server_key=None, own_addresses=()):
         self.address, self.port, self.size = address, port, size

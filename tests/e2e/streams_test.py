@@ -22,7 +22,8 @@ def anonymous_memory(pid):
 
 
 class Clients:
-    """Starts the process with the clients. It reports line by line, and continues after each line that it reads."""
+    """Starts the process with the clients. The process reports each phase in a line (hear), and waits at some places for a line from the
+    test (go_on)."""
 
     def __init__(self, *arguments):
         self.process = subprocess.Popen([sys.executable, CLIENT, *map(str, arguments)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -326,8 +326,9 @@ def text_stream():
 
 
 def answer_forms():
-    """Writes one recorded answer for each pair of forms: the form of calls, of reasoning, and the start; whether a grammar keeps calls,
-    where there are tools; whether the answer was cut; the size of its pieces; its text."""
+    """Writes one recorded answer for each pair of a call format and a reasoning format, and one made-up text for each call format. An input
+    has one byte each for the call format, the reasoning format, the state at the start, whether a grammar enforces calls (only with a call
+    format), whether the answer was cut, and the size of its pieces minus 1. The answer's text follows."""
     with open(os.path.join(ROOT, "coordinator", "text", "answers", "answer_format.cc"), encoding="utf-8") as f:
         lists = re.findall(r"constexpr Name<\w+> \w+\[\] = \{(.*?)\n\};", f.read(), re.S)
     tools, reasoning = (re.findall(r'\{"(\w+)", ', names) for names in lists)
@@ -347,7 +348,8 @@ def answer_forms():
 
 
 def gate_words():
-    """Writes messages of the handshake: which of five messages, the place of the cut in two bytes, and the message."""
+    """Writes messages of the CURVE handshake. An input has one byte for the kind of message (of five), two bytes for the place at which the
+    message is cut, and the message."""
     greeting = b"\xff" + bytes(7) + b"\1\x7f\3\1CURVE" + bytes(47)
     short = lambda name, size: bytes([4, size]) + bytes([len(name)]) + name + bytes(size - 1 - len(name))
     long = lambda name, size: b"\6" + struct.pack(">Q", size) + bytes([len(name)]) + name + bytes(size - 1 - len(name))

@@ -5,8 +5,8 @@ in float32 (encoders.json). Needs: pip install torch transformers tokenizers saf
   make_encoder_golden.py [NAME...]   all models, or the named ones, whose entries in encoders.json are replaced
 
 NomicBERT and GTE are computed by HF's classes, and their config.json is written with the keys of the published models' own classes. HF has
-no class for GTE's scaling "ntk" of its rotation and for Jina's BERT: this script computes both as the published descriptions say.
-bge-m3's layers for every token are torch's Linear.
+no class for GTE's scaling "ntk" of its rotation and for Jina's BERT: this script computes both as the published descriptions say. The
+layers with which bge-m3 computes a weight and a vector for every token (sparse and ColBERT) are torch's Linear.
 
 A case of a model without a classifier has a prompt and its last hidden states, pooled in three ways: the last token's, the mean over all
 tokens, the first token's. A case of a classifier has the prompt and the logits. Short cases of a model with layers for every token also
@@ -148,7 +148,7 @@ def scale_gte(model):
 
 
 def add_token_layers(directory, hidden, columns):
-    """Writes bge-m3's layers for every token, each in a file of its own. Returns the layers by name."""
+    """Writes bge-m3's layers for every token (sparse and ColBERT), each in a file of its own. Returns the layers by name."""
     layers = {}
     for name, rows in (("sparse", 1), ("colbert", columns)):
         layer = torch.nn.Linear(hidden, rows)

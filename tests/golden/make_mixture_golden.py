@@ -179,7 +179,8 @@ class RouterMargins:
             self.see(ordered[:, chosen - 1] - ordered[:, chosen])
 
     def look_at_neighbours(self, logits, tolerance):
-        """Records how close any expert is to the threshold at which it joins the softmax of a chosen expert."""
+        """For routers with `router_jitter_noise`, records how close any expert is to the threshold at which it joins the softmax of a
+        chosen expert."""
         for best in logits.topk(2, dim=-1)[0].unbind(-1):
             best = best[:, None]
             self.see(((best - logits) / torch.maximum(logits.abs(), best) - tolerance).abs())

@@ -17,8 +17,8 @@ struct CopiedInts {
   int* out;
 };
 
-/// Runs a pipeline of three stages, each 64 threads * 16 bytes. The last tile ends at kCount elements. out[t] is the
-/// sum over the tiles of the element that the thread's neighbour copied.
+/// Runs a pipeline of three stages. Each stage holds 16 bytes for each of 64 threads. The last tile ends at kCount
+/// elements. out[t] is the sum over the tiles of the element that the thread's neighbour copied.
 struct Pipeline {
   using Params = CopiedInts;
   static constexpr int kStages = 3, kTile = 256, kTiles = 7, kCount = kTile * kTiles - 12;
