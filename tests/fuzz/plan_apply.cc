@@ -107,7 +107,7 @@ class PlanMaker {
     OrderGuesses();
   }
 
-  /// Orders guesses for some of the sequences that decode.
+  /// Adds orders to the plan: the draft model must guess the next tokens of some of the sequences that decode.
   void OrderGuesses() {
     const auto order = [this](SlotId slot) {
       if (slot % 2 == 0) plan_.guesses.push_back({slot, 1 + static_cast<int32_t>(slot) % 4});

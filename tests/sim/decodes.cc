@@ -72,8 +72,8 @@ std::set<std::pair<RequestId, int>> Decodes::OutOfTurn(bool ahead) const {
 }
 
 /// True when a running request without work in the plan may have lacked blocks. `computed`: the slots with work in the
-/// plan. Such a request ends the planning of a step if the step is planned ahead, because it may then not preempt
-/// others, or if blocks are being copied, because these blocks will soon be free.
+/// plan. Such a request ends the planning of a step if the step is planned ahead, because the request may then not
+/// preempt others, or if blocks are being copied, because these blocks will soon be free.
 bool Decodes::LacksBlocks(const std::set<SlotId>& computed, bool ahead) const {
   const BlockManager& blocks = engine_.blocks();
   if (!ahead && blocks.device_holdings().empty()) return false;

@@ -7,11 +7,11 @@
 
 namespace quire::sim {
 
-/// True when the prompt is within a client's share of the running sequences (max_running), of the blocks, and of the
-/// shortest step's tokens. The share of the step is computed after one token is subtracted for each beam, because beams
-/// always get their tokens in the same step, and one for the most senior request. No block may be pinned, or on its way
-/// to or from a store. Requests in a pass over a whole prompt keep their blocks, so the shares are computed from the
-/// other blocks.
+/// True when the promise covers the request. There must be at most max_running clients, and the prompt must fit into
+/// one client's equal share of the usable blocks and of the shortest step's tokens. From the step's tokens, one is
+/// subtracted for each beam of running requests, because beams always get their tokens in the same step, and one for
+/// the most senior request. The usable blocks exclude the watermark, and the blocks of requests in a pass over a whole
+/// prompt, which keep them. No block may be pinned, or on its way to or from a store.
 bool Newcomers::IsPromised(const Wait& wait, int num_clients) const {
   constexpr int kShortestStep = 64;
   const EngineOptions& options = engine_.options();

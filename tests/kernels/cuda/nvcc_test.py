@@ -43,7 +43,8 @@ def quick_words(nvcc):
 
 
 def device_work(nvcc, source, words, quick, version, others=(), more=()):
-    """Returns the work of one source. `others` are words that name folders of this machine; `more` belongs to the key."""
+    """Returns the work of one source. `others` are words that name folders of this machine and are no part of the key; `more` has further
+    parts of the key (GreenSources.compile)."""
     return ([nvcc, *quick, *words, *others, source, "-o", os.devnull], [quick + words, version, *more], source,
             [[words, version, *more]])
 

@@ -24,7 +24,7 @@ void Fill(void* array, NumberType type, int64_t rows, int64_t columns, int64_t s
   }
 }
 
-/// Makes the parts of the array that Fill will write accessible. The rows lie gigabytes apart.
+/// Makes accessible those parts of the array that Fill will write. The rows lie gigabytes apart.
 void OpenRows(simt::DeviceBuffer<std::byte>& array, NumberType type, int64_t rows, int64_t columns, int64_t stride) {
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t end = r + 1 < rows ? std::min(stride, columns + 64) : columns;
