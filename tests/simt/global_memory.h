@@ -7,7 +7,7 @@
 
 namespace quire::simt {
 
-/// The thread block that wrote each byte of an allocation last. Untouched pages take no memory.
+/// Records, for each byte of an allocation, which thread block wrote it last. Untouched pages take no memory.
 class Writers {
  public:
   explicit Writers(size_t bytes);
@@ -16,7 +16,7 @@ class Writers {
   Writers& operator=(const Writers&) = delete;
 
   /// Returns the stamp of a byte's writer: twice the block's number, plus 1 for an atomic operation; 0 if no kernel has
-  /// written the byte. The blocks of all launches of an OS thread are counted from 1.
+  /// written the byte. Block numbers start at 1 and go on over all launches of an OS thread.
   uint32_t* at(size_t offset) const { return stamps_ + offset; }
 
  private:
@@ -27,7 +27,8 @@ class Writers {
 /// The address range of one allocation, [begin, end).
 struct Range {
   uintptr_t begin = 0, end = 0;
-  // True for memory of another device: plain writes arrive there late, as Executor::Release says.
+  // True for memory of another device. The emulator delivers a plain write there only when a release orders it
+  // (Executor::Release) or when the launch ends.
   bool remote = false;
   // True once a kernel has written into the range. Other kernels that run at the same time may read an unwritten range,
   // such as weights.

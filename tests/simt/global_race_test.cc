@@ -1,5 +1,5 @@
-// Tests how the emulator reports global memory that several blocks of a launch touch, and writes to another device's
-// memory.
+// Tests two checks of the emulator: it reports data races between blocks of a launch in global memory, and it delivers
+// a write to another device's memory late if no release orders the write.
 #include <gtest/gtest.h>
 
 #include <simt/device.cuh>

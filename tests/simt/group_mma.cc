@@ -35,7 +35,7 @@ const std::byte* Executor::SharedForGroup(int64_t offset, size_t size, Where whe
 }
 
 /// Called when a thread ends. Fails the launch when products of the thread are in flight, or when an ended thread of
-/// its warpgroup has multiplied at other source lines.
+/// its warpgroup has called warpgroup products at other source lines.
 void Executor::CheckGroup(int thread) const {
   const Thread& t = *threads_[static_cast<size_t>(thread)];
   if (!t.mmas.queued.empty()) Fail("ends with products of its warpgroup in flight", Where::current());

@@ -19,11 +19,12 @@ struct Fp8E4M3 {
   uint8_t bits;
 };
 
-// Kernels convert for every number of a product, so halves and bf16 are converted by a few integer operations.
+// Kernels convert every operand of a matrix product, so these conversions of fp16 and bf16 must be cheap: they take
+// only a few operations.
 inline float ToFloat(Half x) {
   const uint32_t magnitude = x.bits & 0x7fffu;
-  // As a float, the shifted bits have an exponent that is too small by the difference of the biases, 112. The product
-  // is exact, for subnormal halves, too.
+  // Read as a float, the shifted bits have an exponent that is too small by 112, the difference of the two formats'
+  // exponent biases. So the number is multiplied by 2^112, which is exact for subnormal halves, too.
   const float finite = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
   const float value = magnitude > 0x7c00 ? NAN : magnitude == 0x7c00 ? INFINITY : finite;
   return x.bits & 0x8000 ? -value : value;

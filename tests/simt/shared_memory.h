@@ -27,8 +27,8 @@ class Order {
 };
 
 /// The shared memory of the running block, with the history of every byte. A history is the last write and the last two
-/// reads by different threads (of different warps if possible); stamps older than the block mean "never". Bytes that
-/// the block has always touched together, up to 16 (a grain), share one history.
+/// reads by different threads (of different warps if possible); stamps older than the block mean "never". Up to 16
+/// bytes that the block has always touched together share one history. Such a group of bytes is called a grain.
 class SharedMemory {
  public:
   /// Makes fresh bytes for a block, whose accesses carry epochs from first_epoch on.

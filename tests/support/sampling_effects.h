@@ -30,7 +30,7 @@ struct SamplingEffect {
 inline constexpr uint64_t kEffectSeeds = 64;
 
 /// Returns cases for all sampling settings, over a vocabulary of kEffectVocab tokens. A sampler that confuses two
-/// settings, or reads a value that is off by one, draws other tokens in at least one case.
+/// settings, or reads a value that is off by one, samples other tokens in at least one case.
 inline std::vector<SamplingEffect> SamplingEffects() {
   const auto log = [](double p) { return static_cast<float>(std::log(p)); };
   const std::vector<std::pair<TokenId, float>> close = {{3, 5.0f}, {40, 3.5f}}, negative = {{3, -5.0f}, {40, -6.0f}},

@@ -1,5 +1,5 @@
-// Selects the instruction set of a kernel test, which runs once for each set. QUIRE_ISA names the set. A processor
-// without it skips the whole file, so that no other kernel table is tested in its place.
+// Selects the instruction set of a kernel test, which runs once for each set. QUIRE_ISA names the set. On a processor
+// without that set, the whole file is skipped. Otherwise the test would run the kernels of another set.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

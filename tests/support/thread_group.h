@@ -53,7 +53,7 @@ class ThreadGroup {
     OnAllRanks([&](size_t rank) { ranks_[rank]->SetVocabulary(vocabulary); });
   }
 
-  /// Gives an adapter to every rank while it serves, under a number above kMostListedAdapters.
+  /// Gives an adapter to every rank while the group serves. `number` must be above kMostListedAdapters.
   void SetAdapter(int number, const ModelFiles& base, const AdapterFiles& adapter) {
     OnAllRanks(
         [&](size_t rank) { ranks_[rank]->SetAdapter(number, ranks_[rank]->engine().ReadAdapter(base, adapter)); });
@@ -63,7 +63,7 @@ class ThreadGroup {
   void Send(const StepPlan& plan) { plans_.push_back(EncodePlan(plan)); }
 
   /// Lets each rank begin sent plans as far as its engine can, as a worker does, and finish the oldest step. Checks
-  /// that all ranks drew the same tokens, and returns rank 0's.
+  /// that all ranks sampled the same tokens, and returns the tokens of rank 0.
   std::vector<SampledToken> Await() {
     std::vector<StepResult> results(ranks_.size());
     std::atomic<bool> overlaps = false;

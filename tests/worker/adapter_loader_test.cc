@@ -21,7 +21,7 @@ class AdapterLoaderTest : public testing::Test {
     const AdapterFiles files = AdapterFiles::Open(path, base_);
     return {ticket, number, path, files.fingerprint(), files.file_bytes()};
   }
-  /// Waits until the loader has read `count` orders in total; returns its reports.
+  /// Waits until the loader has read the adapters of `count` orders in total; returns its reports.
   std::vector<AdapterReady> Reports(int count) {
     std::unique_lock lock(mutex_);
     EXPECT_TRUE(read_.wait_for(lock, std::chrono::seconds(30), [&] { return num_read_ >= count; }));

@@ -401,7 +401,8 @@ class OneRankWithDraftModel {
  public:
   OneRankWithDraftModel() { executor_.AllocateBlocks(10); }
 
-  /// Computes the tokens from `start` on in these blocks, then the drawn token. Returns the guess of 3 further tokens.
+  /// Computes the tokens from `start` on in these blocks, and then the token that was sampled after them. Returns the
+  /// draft model's guess of 3 further tokens.
   std::vector<TokenId> GuessAfter(const std::vector<TokenId>& tokens, int start, const std::vector<BlockId>& blocks) {
     StepPlan plan = Next();
     if (slot_ > 0) plan.released = {slot_ - 1};

@@ -60,7 +60,8 @@ class OneRank {
     plan.step = ++step_;
     return plan;
   }
-  /// Begins a sequence, in place of the previous sequence. The first `computed` tokens are in its blocks.
+  /// Begins a sequence, in place of the previous sequence. `blocks` already hold the keys and values of the first
+  /// `computed` tokens.
   void Begin(StepPlan& plan, const Tokens& tokens, int num_prompt_tokens, int computed, std::vector<BlockId> blocks) {
     if (slot_ > 0) plan.released = {slot_ - 1};
     const std::vector<BlockId> state = NewBlocks(static_cast<size_t>(state_blocks_));
@@ -79,7 +80,8 @@ class OneRank {
     plan.position_sum = static_cast<uint64_t>(start);
     return executor_.Execute(EncodePlan(plan));
   }
-  /// Computes the last known token, which stands at `position`, and `drafts` after it. Orders a guess.
+  /// Computes the last known token, which stands at `position`, and then `drafts`. Also asks the prediction layer for a
+  /// guess.
   StepResult Decode(int position, const Tokens& drafts = {}) {
     StepPlan plan = Next();
     Reach(plan, position + 1 + static_cast<int>(drafts.size()));

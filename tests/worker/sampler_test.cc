@@ -175,8 +175,8 @@ TEST(DrawTest, RowDrawer_DoesNotAskTheConstraintAgain_WhenAnotherChoiceWasOverwo
   EXPECT_EQ(other->asked, 2) << "requests that share no more than a grammar";
 }
 
-/// Samples on this many ranks, which have two, three, one, two, ... threads. Expects that all ranks agree, except in
-/// row `broken`, whose log-probability is NaN and therefore equals nothing.
+/// Samples on `ranks` ranks: rank 0 has two threads, rank 1 three, rank 2 one, rank 3 two, and so on. Expects that all
+/// ranks agree. Row `broken` is an exception: its log-probability is NaN, which does not equal itself.
 std::vector<SampledToken> DrawOn(int ranks, const std::vector<float>& logits, const std::vector<SamplingSpec>& specs,
                                  size_t broken = SIZE_MAX, const Context& context = {},
                                  const decltype(SequenceTable::constrain)& constrain = AllowOneToken) {
@@ -294,7 +294,7 @@ TEST(DrawTest, KeepAllowed_MasksExactlyTheForbiddenTokens_OfARanksPart) {
 }
 
 TEST(SamplerTest, Ranks_SampleOnlyTokens_ThatMasksOfOtherRanksAllow) {
-  // Greedy rows with and without log-probabilities share the masks. In each row the best allowed token is drawn.
+  // Greedy rows with and without log-probabilities share the masks. In each row the best allowed token is sampled.
   test::Random random(6);
   constexpr size_t kRows = 11;
   std::vector<SamplingSpec> specs(2 * kRows);

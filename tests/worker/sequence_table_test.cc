@@ -171,7 +171,8 @@ TEST(SequenceTableTest, Apply_ThrowsAnError_WhenAPlanContradictsTheTable) {
   EXPECT_NE(ErrorAfter(decode, false), "") << "a prompt is no decode";
 }
 
-/// Returns a plan that gives two drafts to the sequence of Added() after its first drawn token.
+/// Returns a plan that gives two draft tokens to the sequence of Added(), after the first token that was sampled for
+/// it.
 StepPlan Drafted() {
   StepPlan plan;
   plan.tables = {{0, 2, 5}, {0, 3, 6}};

@@ -1,4 +1,4 @@
-// Tests what a rank of the CPU backend says that it takes beside weights and KV blocks.
+// Tests the memory that a rank of the CPU backend reports in addition to weights and KV blocks.
 #include "worker/cpu/working_memory.h"
 
 #include <gtest/gtest.h>

@@ -17,7 +17,8 @@ class AdapterTables {
   AdapterTables(const ModelFiles& base, const AdapterFiles& adapter, const RankShard& shard, AdapterStorage& storage);
 
   bool changes_embedding() const { return embedding_.data != nullptr || !rows_.empty() || rank_ > 0; }
-  /// Applies the adapter's change to `row` [hidden], which has the token's embedding in the base model times `scale`.
+  /// Applies the adapter's change to `row` [hidden], which holds the base model's embedding of the token, multiplied by
+  /// `scale`.
   void Embed(TokenId token, float scale, float* row) const;
 
   /// Returns the adapter's own output head: [the rank's vocabulary, hidden]. It has no data if the adapter keeps the

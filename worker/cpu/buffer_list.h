@@ -5,8 +5,9 @@
 
 namespace quire {
 
-// What to do with a list of buffers and their numbers of elements: make them, or only add up their bytes. So the same
-// list serves both.
+// A function that lists buffers and their numbers of elements calls one of the two functions below for each buffer.
+// ResizeBuffer allocates the buffer, and BufferBytes only adds up the bytes. So one list serves allocation and
+// counting.
 
 /// Gives the buffer `count` elements.
 inline constexpr auto ResizeBuffer = [](auto& buffer, int64_t count) { buffer.resize(static_cast<size_t>(count)); };

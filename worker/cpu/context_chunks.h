@@ -7,9 +7,9 @@
 
 namespace quire {
 
-/// A step's sequences in parts, for attention within chunks of the context (LayerSpec::chunk). A part has those of a
-/// sequence's new tokens that lie in one chunk. So the same position is the first that all of its queries see. To
-/// attention, parts are sequences.
+/// A step's sequences, divided into parts for layers that attend only within chunks of the context (LayerSpec::chunk).
+/// A part has the new tokens of one sequence that lie in one chunk, so the context of all its queries begins at the
+/// same position. The attention kernel treats each part as a sequence.
 struct ContextChunks {
   std::vector<int32_t> query_start;    // [parts + 1] first row of each part, then the number of rows
   std::vector<int32_t> context_len;    // [parts] number of the sequence's tokens up to the end of the part
@@ -18,7 +18,8 @@ struct ContextChunks {
 
   int64_t num_parts() const { return static_cast<int64_t>(context_len.size()); }
 
-  /// Refills the arrays from the step's sequences. Their storage is reused between steps.
+  /// Refills the arrays from the step's sequences. The arrays' storage is reused between steps. `chunk`: tokens in a
+  /// chunk of the context.
   void Cut(const StepInputs& inputs, int64_t chunk);
 };
 

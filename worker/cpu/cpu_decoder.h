@@ -41,9 +41,9 @@ class CpuDecoder final : private DecoderOps {
   /// Every rank calls this with the same inputs.
   void Forward(const StepInputs& inputs, const KvCache& cache);
 
-  /// Returns this rank's logits of the rows [first, first + count) among those after which a token is drawn: [count,
-  /// local vocab]. The logits are valid until the next call of this function or of LogitsOfRows. Call it after Forward,
-  /// in the last stage of a pipeline; not for models that only pool.
+  /// Returns this rank's logits of rows [first, first + count): [count, local vocab]. Only rows after which a token is
+  /// sampled (StepInputs::draw_rows) count as rows here. The logits are valid until the next call of this function or
+  /// of LogitsOfRows. Call it after Forward, in the last stage of a pipeline; not for models that only pool.
   std::span<float> LogitsOfDraws(int64_t first, int64_t count);
 
   /// Computes one stage of an encoder's pass for consecutive rows of one text; the pass is divided into slices (Slice).

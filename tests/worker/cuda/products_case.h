@@ -12,7 +12,8 @@
 
 namespace quire::test {
 
-/// Results of products of random numbers: of many rows, and of the first few of these rows alone.
+/// Multiplies random rows by one random weight: first many rows together (`many`), then only the first few of these
+/// rows (`few`).
 struct ManyAndFew {
   static constexpr int64_t kN = 48, kK = 96, kMany = 70, kFew = kernels::kQuantizedMaxRows;
 
@@ -43,8 +44,8 @@ struct ManyAndFew {
       few.push_back(kernels::reference::ReadNumber(y.as(), NumberType::kF16, kMany * kN + i));
   }
 
-  /// Difference returns the largest difference between the results of the few rows. Largest returns the largest
-  /// absolute value.
+  /// Difference returns the largest absolute difference between `few` and the same rows of `many`. Largest returns the
+  /// largest absolute value in `few`.
   double Difference() const {
     double largest = 0;
     for (size_t i = 0; i < few.size(); ++i) largest = std::max(largest, std::abs(many[i] - few[i]));

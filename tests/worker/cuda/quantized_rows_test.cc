@@ -64,9 +64,10 @@ double NumberOf(NumberType type, const QuantizedRow& row, int64_t i) {
 }
 
 TEST(QuantizedRowsTest, WriteQuantizedRow_KeepsTheFilesNumbers_ForEveryForm) {
-  // The tolerances follow from rounding. Q4_K's products of scales are rounded to fp16, off by 2^-12 of themselves; 15
-  // of them (Q5_K: 31) and a minimum add up. Q6_K's numbers are at most 1 and have one such factor. Plain numbers below
-  // 1 are off by half a step of 2 / 15 or 1 / 127, and by the step's own rounding to fp16.
+  // The tolerances follow from rounding. In Q4_K and Q5_K, products of scales are rounded to fp16, with a relative
+  // error of up to 2^-12. The error of a number is that of up to 15 (Q5_K: 31) times such a product, plus that of a
+  // minimum. Q6_K's numbers are at most 1 and are multiplied by one rounded product. Plain numbers below 1 are off by
+  // half a step of 2 / 15 or 1 / 127, and by the step's own rounding to fp16.
   const std::tuple<NumberType, NumberType, double> forms[] = {{NumberType::kQ4_0, NumberType::kQ4_1, 1e-6},
                                                               {NumberType::kQ4_1, NumberType::kQ4_1, 1e-6},
                                                               {NumberType::kQ4_K, NumberType::kQ4_1, 0.05},
