@@ -14,8 +14,8 @@ struct ModelShape {
   bool parallel = true;          // for gpt_neox and stablelm: parallel attention and MLP
   std::string dtype = "BF16";    // number type of the safetensors: F32, F16 or BF16
   std::string family = "llama";  // config.json's model_type; a llama with a window becomes a mistral
-  /// For gemma4_text. True: all layers except the first two use the keys and values of these two, and each layer has
-  /// its own inputs. False: every other layer uses its keys as values, with one key head.
+  /// For gemma4_text. True: all layers except the first two use the keys and values of these two, and the model has
+  /// layer inputs (ModelSpec::layer_input_size). False: every other layer uses its keys as values, with one key head.
   bool shares_kv = true;
   bool experts = false;  // for gemma4_text, which then shares no keys, and nemotron_h
   /// With 4 or 8, the layers' matrices are compressed-tensors' packed integers of this many bits, with a scale for each

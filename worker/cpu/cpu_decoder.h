@@ -52,9 +52,9 @@ class CpuDecoder final : private DecoderOps {
   /// `kept`. Every rank calls this with the same inputs.
   void ForwardSlice(const StepInputs& inputs, const KvCache& cache, int64_t pass_stage, KeptRows& kept);
 
-  /// Advances the recurrent states of the last step's sequences with drafts. The state of sequence s passes its first
-  /// rows[s] tokens, which remain after verification. Call it after a step with StepInputs::held_rows, whose inputs
-  /// must still be there.
+  /// Advances the recurrent states of the last step's sequences with drafts. The state of sequence s passes the
+  /// sequence's first rows[s] tokens, which remain after verification. Call it after a step with StepInputs::held_rows,
+  /// while the StepInputs of that step still exist.
   void AdvanceStates(std::span<const int32_t> rows);
 
   /// Returns this rank's logits of the step's rows [row, row + count): [count, local vocab], valid until the next call

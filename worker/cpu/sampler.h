@@ -14,53 +14,54 @@
 
 namespace quire {
 
-/// Draws the step's tokens from vocabulary-parallel logits and scores prompts. Greedy rows are drawn from candidates
-/// that every rank gathers. Grammar masks and all other rows are dealt out to the ranks, which share their results, so
-/// that all ranks get the same tokens. The threads of a rank share its rows. Not thread-safe.
+/// Samples ("draws") the step's tokens from vocabulary-parallel logits, and scores prompts. Tokens of greedy rows are
+/// chosen from candidates that every rank gathers. The other rows, and the grammar masks, are divided among the ranks,
+/// which then exchange their results, so that all ranks get the same tokens. The threads of a rank share its rows. Not
+/// thread-safe.
 class Sampler {
  public:
   /// `stream` has the rank's threads. It must outlive the sampler, and nothing else may use it during a call.
   Sampler(std::vector<Range> vocab_of_rank, Collective& collective, const kernels::CpuStream& stream);
 
-  /// The most rows that are drawn at the same time. More rows would take more memory for logits; fewer would read the
-  /// output head more often.
+  /// The most rows for which tokens are sampled at the same time. More rows would take more memory for logits; fewer
+  /// would read the output head more often.
   static constexpr int kDrawnAtOnce = 64;
 
   /// Returns the rank's logits of rows [row, row + count): [count, local vocab], valid until the next call.
   using LogitsOfRows = std::function<std::span<float>(int64_t row, int64_t count)>;
-  /// Draws one token for each row that draws, in batch order, up to kDrawnAtOnce rows at a time. `logits_of` counts
-  /// these rows alone; their logits are overwritten. Returns the verified draws (SequenceTable::KeepVerified). Every
-  /// rank must call it.
+  /// Samples one token for each row that needs one, in batch order, up to kDrawnAtOnce rows at a time. The row numbers
+  /// that `logits_of` gets count only these rows. Their logits are overwritten. Returns the tokens that remain after
+  /// verification (SequenceTable::KeepVerified). Every rank must call it.
   std::vector<SampledToken> Draw(const LogitsOfRows& logits_of, const std::vector<BatchMember>& batch,
                                  const SequenceTable& table);
 
-  /// `logits_of` counts all rows of the step. Scores the batch's prompts, up to kScoredAtOnce rows at a time. Every
-  /// rank must call it.
+  /// Scores the batch's prompts, up to kScoredAtOnce rows at a time. The row numbers that `logits_of` gets count all
+  /// rows of the step. Every rank must call it.
   std::vector<PromptScores> Score(const LogitsOfRows& logits_of, const std::vector<BatchMember>& batch,
                                   const SequenceTable& table);
 
  private:
   using Records = std::vector<kernels::Candidate>;
-  /// Draws the tokens of rows with these logits, whose prefixes are in prefixes_. `out` has the rows' slots.
+  /// Samples the tokens of rows with these logits. The rows' prefixes are in prefixes_. `out` has the rows' slots.
   void DrawRows(std::span<float> logits, std::vector<SampledToken>& out);
-  /// Draws the rows that need only the best logit over all ranks, and sets their tokens.
+  /// Sets the tokens of the rows that need only the best logit over all ranks.
   void DrawGreedy(std::span<const float> logits, const std::vector<size_t>& rows, std::vector<SampledToken>& out);
   /// Masks the rows by their grammars. Returns the rows that have an allowed token. Marks the other rows in `out` with
   /// the grammar's outcome.
   std::vector<size_t> Mask(std::span<float> logits, const std::vector<size_t>& rows, std::vector<SampledToken>& out);
-  /// Sends this rank's part of each of the rows `rows` of `logits` to the rank that draws the row.
+  /// Sends this rank's part of each of the rows `rows` of `logits` to the rank that samples the row's token.
   void Deal(std::span<const float> logits, const std::vector<size_t>& rows);
   /// Returns the whole row rows[i], which Deal has sent to this rank. Valid until this thread's next call.
   std::span<float> DealtRow(std::span<float> logits, const std::vector<size_t>& rows, size_t i, int thread);
-  /// Draws the tokens of the rows that Deal has sent to this rank. One thread draws all rows with grammars; the threads
-  /// share the others.
+  /// Samples the tokens of the rows that Deal has sent to this rank. One thread handles all rows with grammars. The
+  /// threads divide the other rows among themselves.
   void DrawDealt(std::span<float> logits, const std::vector<size_t>& rows, std::vector<SampledToken>& out);
   // Returns the number of ranks. Rows are dealt in turns: rank r has rows r, r + ranks, ...
   size_t num_ranks() const { return static_cast<size_t>(collective_.size()); }
   size_t rank() const { return static_cast<size_t>(collective_.rank()); }
   size_t NumDealt(size_t num_rows, size_t rank) const { return (num_rows + num_ranks() - 1 - rank) / num_ranks(); }
-  /// Makes the drawn tokens known to all ranks. Before the call, rank r has drawn rows r, r + ranks, ... of `rows`.
-  /// After the call, `out` has the tokens of all rows.
+  /// Makes the sampled tokens known to all ranks. Before the call, rank r has sampled the tokens of rows r, r + ranks,
+  /// ... of `rows`. After the call, `out` has the tokens of all rows.
   void ShareDrawn(const std::vector<size_t>& rows, std::vector<SampledToken>& out);
   /// Makes the scores known to all ranks. Before the call, rank r has scored rows r, r + ranks, ... in `mine`. After
   /// the call, `scores` has the scores of all rows.

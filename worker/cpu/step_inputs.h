@@ -7,7 +7,8 @@
 
 namespace quire {
 
-/// A batch as flat arrays for the kernels: T tokens of S sequences; R of the T rows draw a token.
+/// A batch as flat arrays for the kernels. It has T tokens (rows) of S sequences. After R of the T rows, a token is
+/// sampled.
 struct StepInputs {
   std::vector<int32_t> token_ids;       // [T]
   std::vector<int32_t> positions;       // [T]

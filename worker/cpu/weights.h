@@ -113,8 +113,8 @@ inline const float* DataOf(const std::vector<float>& vector) { return vector.emp
 ///  the few weights that make decays and betas of recurrent states keep the type of FormOf, too.
 class ModelWeights {
  public:
-  /// `other_head`: the same output head as another ModelWeights has packed it, to be used instead of packing it again;
-  /// null: none.
+  /// `other_head`: the same output head, which another ModelWeights has already packed and which is used instead of
+  /// packing the head again; null: none.
   ModelWeights(const ModelFiles& files, const RankShard& shard, Quantization quantization,
                const Matrices* other_head = nullptr)
       : ModelWeights(files, shard, quantization, Loading::kPack, other_head) {}

@@ -21,11 +21,12 @@ namespace {
 
 constexpr int64_t kFloat = sizeof(float);
 
-// Measured on Debian 12 with Open MPI 4.1 and rounded up: the program and its libraries, of which processes share some,
-// connections, stacks, the model's description, and what the allocator keeps. A group of several ranks shares memory
-// for its sums, too.
+// These sizes were measured on Debian 12 with Open MPI 4.1 and are rounded up. kProcessBytes is what a process takes
+// for the program and its libraries (which processes partly share), for connections, stacks and the model's
+// description, and for memory that the allocator keeps. In a group of several ranks, each rank takes
+// kSharedBytesOfARank more, for shared memory in which the ranks add up sums.
 constexpr int64_t kProcessBytes = 24 << 20, kSharedBytesOfARank = 1 << 20;
-// Measured: what each token of the vocabulary takes in the messages and in xgrammar.
+// Each token of the vocabulary takes this many bytes in the messages and in xgrammar. The number was measured.
 constexpr int64_t kBytesPerToken = 200;
 
 int64_t RopeBytes(const ModelSpec& spec, int64_t max_model_len) {
@@ -66,8 +67,8 @@ int64_t DecoderBytes(const ModelSpec& spec, const RankShard& shard, const Engine
   return bytes;
 }
 
-/// Returns the bytes that drawing takes beside the logits: what ranks exchange, and each thread's rows of the whole
-/// vocabulary.
+/// Returns the bytes that sampling takes in addition to the logits: what ranks exchange, and each thread's rows of the
+/// whole vocabulary.
 int64_t SamplerBytes(const ModelSpec& spec, const RankShard& shard, const EngineSizes& sizes, int64_t draw_rows) {
   constexpr int64_t kCopiesOfARow = 8;  // the joined row, weights and their sums, tokens in order
   if (!shard.is_last()) return 0;

@@ -6,7 +6,8 @@
 
 namespace quire {
 
-/// The memory that a rank's engine will take, computed before the engine exists: of its device, except for `working`.
+/// The memory that a rank's engine will take, computed before the engine exists. All members except `working` count
+/// memory of the engine's device.
 struct RankMemory {
   int64_t weight_bytes = 0;
   int64_t block_bytes = 0;     // bytes of one KV block, all layers

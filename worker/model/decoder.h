@@ -44,8 +44,8 @@ class DecoderOps {
   /// if the model does that. In models that norm sums, the residual is normed afterwards.
   virtual void AddAttention(int64_t layer) = 0;
   /// NormMixerIn, MixTokens and AddMixed replace the four operations above in layers that keep a recurrent state. In
-  /// layers with both, they follow PositionAndStore, so both mixers read the same residual. NormMixerIn computes
-  /// projected = norm(residual) * [the mixer's input weights]^T.
+  /// layers that have attention, too, these three operations follow PositionAndStore, so attention and the mixer read
+  /// the same residual. NormMixerIn computes projected = norm(residual) * [the mixer's input weights]^T.
   virtual void NormMixerIn(int64_t layer) = 0;
   /// Computes mixed = the output of the layer's mixer for the new tokens. The mixer reads and updates the states of the
   /// sequences.

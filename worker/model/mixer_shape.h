@@ -14,10 +14,10 @@ namespace quire {
 struct MixerShape {
   MixerShape(const ModelSpec& spec, const RankShard& shard);
 
-  /// What the layers that keep a state compute with it, also where attention stands beside it.
+  /// The kind of mixer in layers that keep a recurrent state. Such layers may have attention, too.
   Mixer mixer = Mixer::kAttention;  // kAttention: no layer keeps a state
   int64_t in_width = 0;             // numbers of an input row; 0: this rank has no part, or no layer keeps a state
-  // How many numbers an output row has.
+  // An output row has this many numbers.
   int64_t out_width = 0;
   // Offsets of the parts in an input row, counted in numbers.
   int64_t keys = 0, values = 0, gates = 0, betas = 0, decays = 0;

@@ -4,8 +4,8 @@
 
 namespace quire {
 
-/// Computes the angles as fp32 products, as HF transformers does, because their rounding is visible in the logits at
-/// long positions.
+/// Computes the angles as fp32 products, as HF transformers does, because the rounding of the angles changes the logits
+/// visibly at large positions.
 std::vector<float> RopeTable(const ModelSpec& spec, int64_t number, int64_t max_position, bool of_queries) {
   const Rope& rope = spec.ropes[static_cast<size_t>(number)];
   const int64_t rotated_dims = RotatedDims(spec, number);

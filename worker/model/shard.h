@@ -50,8 +50,8 @@ struct RankShard {
 int64_t CountedKvHeads(const ModelSpec& spec, const RankShard& shard, int64_t layer);
 
 /// Returns how many numbers a row of the layer's first product has on a rank: the numbers of its query heads, of its
-/// key and value heads if the layer has its own, and of attention's gates. With latent attention: the queries as they
-/// are compared with latents, and the one key.
+/// key and value heads if the layer has its own, and of attention's gates. With latent attention, these are the numbers
+/// of the queries in the form that is multiplied by cached rows, and of the one key.
 int64_t QkvWidth(const ModelSpec& spec, const RankShard& shard, int64_t layer);
 
 /// Returns the ranks' parts of the vocabulary.

@@ -41,8 +41,8 @@ class GrammarConstraint final : public TokenConstraint {
     const bool goes_on = matcher_->Follow(generated) && matcher_->Allow(allowed);
     if (goes_on) return Outcome::kMasked;
     if (matcher_->overworked()) return Outcome::kOverworked;
-    // Steps planned before the dead end was known may still bring tokens that were drawn after it. Tokens that came
-    // with the sequence were delivered already, so a dead end among those tokens is an error.
+    // Steps planned before the dead end was known may still bring tokens that were sampled after the dead end. Tokens
+    // that came with the sequence were delivered already, so a dead end among those tokens is an error.
     if (matcher_->num_followed() < num_given_) Fail("a sequence comes with tokens that its grammar does not allow");
     return Outcome::kDeadEnd;
   }

@@ -9,8 +9,8 @@
 
 namespace quire {
 
-/// A heartbeat between this worker and the coordinator, on a thread of its own. The thread sends a beat every 250 ms,
-/// whatever the computing thread does. It ends the process if no answer comes for 3 s, or 20 s at the start, plus
+/// A heartbeat between this worker and the coordinator, on a thread of its own. The thread sends a heartbeat every 250
+/// ms, whatever the computing thread does. It ends the process if no answer comes for 3 s, or 20 s at the start, plus
 /// an allowance for busy machines (at most 10 s), because a worker without a coordinator must not hold memory.
 class Lease {
  public:

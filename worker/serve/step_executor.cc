@@ -143,7 +143,7 @@ StepResult StepExecutor::Finish() {
   return result;
 }
 
-/// Lets the draft model guess what follows the tokens that the step drew. If no token of a sequence's last guess was
+/// Lets the draft model guess what follows the tokens that the step sampled. If no token of a sequence's last guess was
 /// right, the sequence has no guess in the next step (PROTOCOL.md, Guesses of a draft model).
 void StepExecutor::Guess(PlanInFlight& step, StepResult& result) {
   std::erase_if(step.guesses, [&](const GuessOrder& order) {

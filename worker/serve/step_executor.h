@@ -66,8 +66,8 @@ class StepExecutor {
 
   /// Decodes, checks and keeps a plan; Begin starts its step. Throws Error if the plan contradicts the previous plans.
   void Accept(const Frame& plan_frame);
-  /// True when the accepted plan's step may begin now. False while the step needs tokens that a step in flight draws;
-  /// call Finish first.
+  /// True when the accepted plan's step may begin now. It may not while the step needs tokens that a step in flight
+  /// will sample; call Finish first.
   bool can_begin() const;
   /// Starts the accepted plan's step. Requires can_begin().
   void Begin();

@@ -39,7 +39,7 @@ struct Timing {
   double median = 0, min = 0, max = 0;  // seconds per call
 };
 
-/// A case uses this many bytes before it uses the same bytes again: more than any cache holds.
+/// A case goes through at least this many bytes before it uses the same bytes again. This is more than any cache holds.
 inline constexpr int64_t kColdBytes = int64_t{320} << 20;
 inline constexpr int64_t SetsFor(int64_t bytes) { return bytes >= kColdBytes ? 1 : (kColdBytes + bytes - 1) / bytes; }
 

@@ -22,7 +22,7 @@ namespace {
 constexpr size_t kChunk = size_t{4} << 20;  // numbers per chunk
 
 /// Makes random bf16 numbers with either sign and magnitudes in [spread / 2, spread]: sign and mantissa bits are
-/// random, four numbers from each random word.
+/// random. Each random 64-bit word gives four numbers.
 class Numbers {
  public:
   const std::vector<uint16_t>& Next(size_t count, float spread) {

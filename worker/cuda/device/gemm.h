@@ -11,7 +11,7 @@
 namespace quire {
 
 /// y = scale * x * weight^T with fp32 accumulation. x, weight and y have the type `dtype`, except that y may be fp32.
-/// All are aligned to 16 bytes, and so are the products of a batch.
+/// These three arrays are aligned to 16 bytes, also in each product of a batch.
 struct GemmParams {
   NumberType dtype;
   const void* x;       // [m, k], rows x_stride elements apart

@@ -8,10 +8,12 @@ namespace quire {
 /// The longest message of the one-shot all-reduce, which is the size of its slots.
 inline constexpr int64_t kOneShotCapacity = 1 << 20;  // most bytes of a one-shot sum
 
-/// Returns the size in bytes up to which the one-shot all-reduce is faster than NCCL on the GPUs of one host, if
-/// nothing is measured. It is based on times that vLLM and SGLang published for 8xH100 with NVLink. 4 ranks: 10 us
-/// (one-shot) against 17 us (NCCL) at 512 KiB, 14 against 19 at 1 MiB. 6 ranks: 13 against 23, and 21 against 25. 2
-/// ranks: equal at 512 KiB, one-shot slower at 1 MiB. 8 ranks: one-shot takes 24 us for 256 KiB, NCCL for 512 KiB.
+/// Returns the size in bytes up to which the one-shot all-reduce should be faster than NCCL on the GPUs of one host. It
+/// is used where the ranks do not measure this size themselves, and follows times that vLLM and SGLang published for
+/// 8xH100 with NVLink. The published microseconds of one-shot / NCCL are 10 / 17 at 512 KiB and 14 / 19 at 1 MiB with 4
+/// ranks, and 13 / 23 at 512 KiB and 21 / 25 at 1 MiB with 6 ranks. With 2 ranks, both methods take equally long at 512
+/// KiB, and one-shot is slower at 1 MiB. With 8 ranks, one-shot takes as long for 256 KiB (24 us) as NCCL takes for 512
+/// KiB.
 int64_t DefaultOneShotThreshold(int ranks);
 
 /// Microseconds for one size, measured on rank 0.

@@ -22,7 +22,8 @@ struct StepLimits {
   int64_t state_blocks = 0;  // blocks per sequence's state; 0: no states
 };
 
-/// The most biases, and the most banned tokens, of a sequence on the device. For sequences with more, the host samples.
+/// The device samples for a sequence only if the sequence has at most this many logit biases and at most this many
+/// banned tokens. For other sequences, the host samples.
 inline constexpr int64_t kMaxListEntries = 512;
 /// The most table entries, and block copies, per upload; a step with more uses several uploads.
 inline constexpr int64_t kEditsAtOnce = 16384;

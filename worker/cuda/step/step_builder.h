@@ -10,8 +10,8 @@ namespace quire {
 /// Returns the number of rows, with padding, for `decodes` sequences. With padding, a few graphs serve all batches.
 int64_t PaddedRows(int64_t decodes);
 
-/// Returns the longest context, with padding, for kernels whose launches depend on it: a power of two in partitions, at
-/// most `most` tokens. With padding, a few graphs serve all contexts.
+/// Returns the longest context in tokens, with padding, for kernels whose launches depend on it: `longest` is rounded
+/// up to a power of two times kDecodePartition, but at most to `most`. With padding, a few graphs serve all contexts.
 int32_t PaddedContext(int32_t longest, int32_t most);
 
 /// The settings that decide how batches become arrays.

@@ -83,7 +83,9 @@ std::byte ToFp8(float x) {
   const float size = std::min(std::abs(x), kLargest);
   const int power = size < kLeastNormal ? -6 : std::ilogb(size);
   const auto units = static_cast<int>(std::nearbyint(std::ldexp(size, 3 - power)));
-  // Units: 8 to 15 are a leading one and the mantissa; 16 is the next power of two; fewer than 8 is subnormal.
+  // If `units` is 8 to 15, it holds the leading one and the three bits of the mantissa. If it is 16, the number was
+  // rounded up to the next power of two. If it is less than 8, the number is subnormal. The sum below is right in all
+  // three cases.
   const int bits = (power + 6) * 8 + units;
   return static_cast<std::byte>(std::signbit(x) ? bits | 0x80 : bits);
 }

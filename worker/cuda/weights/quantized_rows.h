@@ -11,7 +11,7 @@ struct QuantizedRow {
 };
 
 /// Writes columns `cols` (whole blocks of 32) of a tensor's row as a row of a kernels::QuantizedMatrix of type `type`.
-/// `packed`: the tensor's FormOf type; if that has no blocks, the numbers are rounded.
+/// `packed`: the tensor's FormOf type; if this type has no blocks, the numbers are rounded.
 void WriteQuantizedRow(const Tensor& tensor, NumberType packed, int64_t row, Range cols, NumberType type,
                        const QuantizedRow& to);
 
