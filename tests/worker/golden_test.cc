@@ -381,8 +381,9 @@ struct RealCase {
   int turn = -1;  // from 0 to 2: serves every third long prompt; -1: serves all
 };
 
-/// Returns all cases with short prompts, and every third case with a long prompt, from number `turn` on (all cases if
-/// `turn` is -1 or with AllShapes). The seven long prompts have nine tenths of all tokens.
+/// Returns all cases with short prompts (at most 400 tokens), and the cases with long prompts number `turn`, `turn` +
+/// 3, and so on. Returns all cases if `turn` is -1 or AllShapes() is true. The seven long prompts have nine tenths of
+/// all tokens.
 std::vector<Golden> CasesOfTurn(const std::vector<Golden>& all, int turn) {
   constexpr size_t kLong = 400;
   std::vector<Golden> cases;

@@ -16,8 +16,8 @@ std::byte* AdapterStorage::Take(int64_t bytes) {
 kernels::PackedWeight AdapterStorage::Pack(const Tensor& tensor, const std::vector<int64_t>& rows,
                                            const std::vector<int64_t>& cols) {
   const auto num_rows = static_cast<int64_t>(rows.size()), num_cols = static_cast<int64_t>(cols.size());
-  // Columns in bf16 are padded to whole blocks. For small ranks of the adapter the padded matrix would take as much
-  // memory as fp32.
+  // Columns in bf16 are padded to whole blocks. If the adapter's LoRA rank is small, the padded matrix may take as much
+  // memory as the matrix in fp32.
   const bool pays = kernels::PanelBytes(tensor.type, num_cols) < kernels::PanelBytes(NumberType::kF32, num_cols);
   const NumberType type = pays ? tensor.type : NumberType::kF32;
   std::byte* to = Take(kernels::PackedBytes(type, num_rows, num_cols));

@@ -74,7 +74,7 @@ class Guesser {
   std::byte* PartOf(int block) const { return pool_ + block * places_.block_bytes + places_.part_at; }
   GuesserBlock& HeadOf(int block) { return *reinterpret_cast<GuesserBlock*>(PartOf(block)); }
   void CopyPart(int from, int to);
-  /// Appends the spare blocks of the call's sequence `number`, which is from 0 to MostGuessedSequences - 1.
+  /// Appends the spare blocks of sequence `number` (from 0) of those for which this call guesses.
   void AppendSpareBlocks(size_t number, std::vector<int>& blocks) const;
 
  private:

@@ -15,8 +15,8 @@
 
 namespace quire {
 
-/// Sends KV blocks to workers of other groups, and receives their blocks, on a thread of its own while steps run. The
-/// coordinator has reserved the blocks whose memory a transfer uses.
+/// Sends KV blocks to workers of other groups, and receives KV blocks from them, on a thread of its own while steps
+/// run. The coordinator has reserved the blocks whose memory a transfer uses.
 class BlockCourier {
  public:
   struct Self {
