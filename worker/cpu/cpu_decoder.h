@@ -43,7 +43,7 @@ class CpuDecoder final : private DecoderOps {
 
   /// Returns this rank's logits of rows [first, first + count): [count, local vocab]. Only rows after which a token is
   /// sampled (StepInputs::draw_rows) count as rows here. The logits are valid until the next call of this function or
-  /// of LogitsOfRows. Call it after Forward, in the last stage of a pipeline; not for models that only pool.
+  /// of LogitsOfRows. Call this function after Forward, in the last stage of a pipeline; not for models that only pool.
   std::span<float> LogitsOfDraws(int64_t first, int64_t count);
 
   /// Computes one stage of an encoder's pass for consecutive rows of one text; the pass is divided into slices (Slice).
