@@ -17,9 +17,9 @@ namespace quire {
 
 namespace {
 
-constexpr rlim_t kMostToCompile = 512u << 20;  // limit beyond the memory of the process with its vocabulary
+constexpr rlim_t kMostToCompile = 512u << 20;  // bytes that compiling may take in addition to the loaded vocabulary
 constexpr size_t kMostProblemBytes = 2000;
-constexpr int kNiceness = 5;  // below the ranks' steps, but grammars still get time
+constexpr int kNiceness = 5;  // lower priority than the ranks, which compute steps; grammars still get some time
 
 /// Returns the size of this process's address space.
 rlim_t BytesOfThisProcess() {

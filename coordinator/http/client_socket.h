@@ -26,8 +26,8 @@ class ClientSocket {
   executor_type get_executor() { return socket_.get_executor(); }
   /// Returns the TCP socket below, with or without TLS on it.
   Tcp& tcp() { return socket_; }
-  /// True when the client must speak TLS here. The TLS state is created by BeginTls() only: a connection whose hello
-  /// has not arrived whole takes a tenth of the memory of a connection with TLS state.
+  /// True when the client must speak TLS on this connection. Call BeginTls(), which creates the TLS state, only when
+  /// the client's whole hello has arrived: the TLS state takes ten times as much memory as the rest of a connection.
   bool to_be_encrypted() const { return context_ != nullptr; }
   void BeginTls() {
     tls_ = std::make_unique<Tls>(socket_, *context_);
@@ -37,8 +37,8 @@ class ClientSocket {
   /// Returns the TLS stream; call it only when encrypted() is true.
   Tls& tls() { return *tls_; }
   bool encrypted() const { return tls_ != nullptr; }
-  /// True when the last handshake stopped only because its next step costs a signature. After PassHello() the caller
-  /// may call the handshake again, and it goes on.
+  /// True when the last async_handshake ended with an error only because it stops at the client's hello, before the
+  /// server computes a signature. After PassHello(), another async_handshake continues from there.
   bool stopped_at_hello() { return StoppedAtHello(tls_->native_handle()); }
   void PassHello() { bounds_.may_pass_hello = true; }
   void EndHandshake() { bounds_.is_open = true; }

@@ -24,10 +24,13 @@ constexpr auto kAfterHello = std::chrono::seconds(5);
 // A client's first record begins with type, version and length of the record, then type and length of the hello.
 constexpr size_t kRecordHead = 5, kHelloHead = 4, kHeads = kRecordHead + kHelloHead;
 constexpr size_t kMostInRecord = 16 << 10;
-constexpr int kMostWaits = 64;  // waits of AwaitBytes: the kernel may wake the wait early when memory is short
+// The most waits of one call of AwaitBytes. More than one may be needed, because a wait may end before the bytes are
+// there if the kernel is short of memory.
+constexpr int kMostWaits = 64;
 
-/// Returns the size of the first record when it holds a whole hello, as real clients send it; 0 otherwise. OpenSSL
-/// would accept a hello of 128 KiB in one-byte records, and would allocate all of it once it knows the length.
+/// Returns the bytes of the first TLS record, with its header, if the record holds a whole ClientHello; otherwise 0.
+/// Real clients send the ClientHello in one record. OpenSSL would also accept a ClientHello of 128 KiB that is split
+/// into one-byte records, and would allocate memory for all of it once the length is known.
 size_t BytesOfHello(const unsigned char (&heads)[kHeads]) {
   const size_t in_record = heads[3] * 256u + heads[4], in_hello = heads[6] * 65536u + heads[7] * 256u + heads[8];
   const bool whole = heads[0] == kHandshake && heads[kRecordHead] == 1 && in_hello + kHelloHead <= in_record &&

@@ -19,8 +19,8 @@ namespace quire {
 
 /// The files and batches of /v1/files and /v1/batches, in a directory that outlives the server, however the server
 /// ends. A client finds only its own files and batches. Every byte in the directory counts to its client and to
-/// StoreLimits::bytes. Methods except HasRoom() and totals() block on the disk, and are called by one thread at a time.
-/// They throw ApiError when a client asks for more than it may, and Error when the disk fails.
+/// StoreLimits::bytes. Methods except HasRoom() and totals() block on the disk, are called by one thread at a time, and
+/// throw ApiError when a client asks for more than it may have, and Error when the disk fails.
 class BatchStore {
  public:
   /// `now` returns the seconds since 1970. Renames records that cannot be read, with a warning. Throws Error when the
@@ -41,18 +41,18 @@ class BatchStore {
   BatchRecord CancelBatch(const std::string& client, const std::string& id);  // refuses a batch that is over
   std::vector<UnfinishedBatch> Unfinished() const;                            // the oldest first
   BatchViews Views(const BatchFilter& filter) const;
-  /// Begins to read a batch's input. Skips requests with a recorded result that is whole.
+  /// Begins to read a batch's input. The scan skips requests whose whole result is recorded.
   std::unique_ptr<InputScan> Scan(const std::string& id);
   /// Takes the finished scan of a batch's input. The batch fails if the scan found faults, otherwise it is in progress.
   BatchRecord Validated(const std::string& id, const InputScan& scan);
   std::string ReadLine(const std::string& id, const LinePlace& place);  // a line of the input file
   /// Begins a file for the text of results that are not whole yet. The draft must not outlive the store.
   std::shared_ptr<FileDraft> BeginSpill(const std::string& client);
-  /// Records the result of a request (`well`: success) on the disk. When this throws, nothing was recorded.
+  /// Records the result of a request on the disk. `well`: the request succeeded. If this throws, nothing is recorded.
   void Record(const std::string& id, bool well, const ResultLine& line);
-  /// Records the first `most` of `places` as not executed, and removes them. When space ends, removes all of `places`.
+  /// Removes at most `most` requests from the front of `places` and records them as expired. Without room, removes all.
   void RecordExpired(const std::string& id, std::deque<LinePlace>& places, size_t most);
-  /// Ends a batch that runs no requests. Results become files. If it expired, an error counts requests without a line.
+  /// Ends a batch that runs no requests. Results become files. kExpired: an error counts the requests without a line.
   void Finish(const std::string& id, BatchStatus ends_as);
   /// Fails a batch whose input cannot be read from the disk. Results recorded so far become files.
   void Abandon(const std::string& id, const std::string& reason);

@@ -119,8 +119,8 @@ int64_t ModelLives::taken() const {
   return bytes;
 }
 
-/// Returns the models without workers, or asleep, that requests or operators wait for, and that are not in a pause
-/// after a failed start: first the model whose client has been due for longest, last those that only batches wait for.
+/// Returns the unloaded or sleeping models that requests or operators wait for, without models in a pause after a
+/// failed start. Orders them by the time when a request may cause the load; models that only batches want come last.
 std::vector<size_t> ModelLives::WishedFor(double now) const {
   std::vector<size_t> wished;
   for (size_t i = 0; i < models_.size(); ++i) {
@@ -134,8 +134,8 @@ std::vector<size_t> ModelLives::WishedFor(double now) const {
   return wished;
 }
 
-/// True when an open model keeps its workers although `wished` needs memory: for its first kTurn seconds, if clients
-/// that do not wait for `wished` use it; or, if only batches wait for `wished`, until kBatchRest after other requests.
+/// True when an open model keeps its workers although `wished` needs memory. If only batches wait for `wished`, the
+/// model stays until kBatchRest after its last other request; else for its first kTurn seconds if other clients use it.
 bool ModelLives::Stays(const Model& model, const Model& wished, double now) const {
   if (now < model.closed_until) return false;
   if (!wished.clients.HasWish())
@@ -143,8 +143,8 @@ bool ModelLives::Stays(const Model& model, const Model& wished, double now) cons
   return now < model.opened + kTurn && model.clients.UsedByOthersThan(wished.clients);
 }
 
-/// Chooses models without requests to unload, least recently used first, so that `missing` bytes become free; none when
-/// all such models do not suffice. A model that requests wait for is chosen only while it is closed to new requests.
+/// Chooses models without requests to unload, least recently used first, so that `missing` bytes become free. If all
+/// such models do not suffice, chooses none. Chooses a model that requests wait for only while it is closed to them.
 std::vector<size_t> ModelLives::Victims(size_t wished, int64_t missing, double now) const {
   std::vector<size_t> free;
   for (size_t i = 0; i < models_.size(); ++i) {
@@ -160,8 +160,8 @@ std::vector<size_t> ModelLives::Victims(size_t wished, int64_t missing, double n
   return victims;
 }
 
-/// True when the model is closed or may be closed for `wished`: it does not stay (Stays) and has no requests, or only
-/// batches' while another request waits for `wished`, or it served for kTurn and `wished` waited for kPatience.
+/// True when the model is closed, or when Stays() is false and one of these holds: no request uses it; only batches use
+/// it and another request waits for `wished`; it has served for kTurn, and a request has waited kPatience for `wished`.
 bool ModelLives::MayClose(const Model& model, const Model& wished, double now) const {
   if (now < model.closed_until) return true;
   if (Stays(model, wished, now)) return false;
@@ -192,7 +192,7 @@ bool ModelLives::MakeWay(size_t wished, int64_t missing, double now) {
   for (const size_t i : closing) {
     Model& model = models_[i];
     if (now < model.closed_until) continue;
-    // Requests get kTurn seconds to end, then are paused for kTurn (batches' at once). Then the model serves again.
+    // Requests get kTurn seconds to end (lines of batches: 0), then are paused for kTurn. Then the model serves again.
     const bool only_lines = models_[wished].clients.HasWish() && model.users == model.lines;
     model.opened = model.closed_until = now + (only_lines ? 1 : 2) * kTurn;
   }
@@ -206,7 +206,7 @@ void ModelLives::Unload(size_t model, Orders& orders) {
   orders.unload.push_back(model);
 }
 
-/// Unloads, or puts to sleep, free models for which an operator ordered it or that no client wants kept.
+/// Unloads free models that must leave or that no client wants kept. Puts free models to sleep if this was ordered.
 void ModelLives::Retire(double now, Orders& orders) {
   for (size_t i = 0; i < models_.size(); ++i) {
     Model& model = models_[i];

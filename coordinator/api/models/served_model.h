@@ -23,8 +23,8 @@ namespace quire {
 /// parsers, sampling defaults, limits and worker groups. Used by the I/O thread, except where a comment says otherwise.
 class ServedModel {
  public:
-  /// Opens the files, reads tokenizer and template. `topology` is the model's own (ModelTopology), `index` its index in
-  /// the list. The model's log lines begin with `log_name`. Throws SettingsError for missing or unsupported files.
+  /// Opens the files and reads tokenizer and template. `topology`: this model's own (ModelTopology). `index`: place in
+  /// the list of models. `log_name`: beginning of log lines. Throws SettingsError for missing or unsupported files.
   ServedModel(const Topology& topology, size_t index, std::string log_name);
 
   const std::string& name() const { return topology_.model.name; }
@@ -47,7 +47,7 @@ class ServedModel {
 
   /// Sets the model's part of the host's memory; `kv` bytes of it are for KV blocks. Call it before the first start.
   void SetMemory(const ModelNeed& need, int64_t kv, const PlannedLimits& limits);
-  /// Return the bytes on all ranks: of each need; of the KV cache (0: all free memory); of all with the swap space.
+  /// Return bytes, summed over all ranks. kv_bytes() is 0 if the KV cache takes all free memory. bytes(): the sum.
   const ModelNeed& need() const { return need_; }
   int64_t kv_bytes() const { return kv_bytes_; }
   int64_t bytes() const { return need_.With(kv_bytes_); }
@@ -58,15 +58,15 @@ class ServedModel {
   void BeginStart(std::function<void(std::exception_ptr)> started);
   void FinishStart(std::function<void(const std::string&)> on_lost);
   void DropStart();
-  void CancelStart(bool cancel = true) { cancel_ = cancel; }  // later starts fail, too, until CancelStart(false)
-  /// Retire: Hold() returns null. EndWhenFree: false if workers are held, else a thread ends them and calls `ended`.
-  void Retire();
+  void CancelStart(bool cancel = true) { cancel_ = cancel; }  // until CancelStart(false) all starts fail
+  void Retire();  // begins to unload the model: from now on Hold() returns null
+  /// Call it after Retire. Returns false while a caller holds the workers; else a thread ends them and calls `ended`.
   bool EndWhenFree(std::function<void()> ended);
   /// Puts a loaded model without requests to sleep (replica_rest.h). From now on Hold() returns null. Another thread
   /// calls `asleep` with the bytes that the workers still take. Then call NotePhase(kAsleep), and kLoaded after waking.
   void BeginSleep(std::function<void(int64_t bytes)> asleep);
   void NotePhase(LifePhase phase) { phase_ = phase; }
-  /// End, in this order, the engines' threads with their requests, the workers, and all else but the open model.
+  /// Call these in this order when the server ends: they end engines' threads and requests, workers, the rest.
   void StopLoops();
   void StopWorkers(const std::string& reason);
   void End();

@@ -7,9 +7,10 @@ namespace quire {
 /// True for a background request while requests of another kind are in the engine.
 bool Engine::MakesWay(const Request& added) const { return added.background && HasOthers(); }
 
-/// Decides whether a new request of requests_ stays set aside: as a background request beside others, or because the
-/// ranks lack its adapter. Sets all background requests aside when the new request is of another kind. Returns false
-/// when the request may enter the scheduler.
+/// Keeps a new request of requests_ out of the scheduler, and returns true, if the ranks lack its adapter, or if it is
+/// a background request while requests of another kind are in the engine. Otherwise returns false: the request may
+/// enter the scheduler. If the new request is no background request, takes all background requests out of the
+/// scheduler.
 bool Engine::StaysAside(Request& added) {
   if (added.background) background_.insert(added.id);
   if (!added.background) {

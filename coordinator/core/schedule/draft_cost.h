@@ -30,8 +30,9 @@ class DraftCost {
   void ObserveGuess(int sequences, int tokens, double seconds) {
     if (sequences < 1 || sequences > kMostSequences || tokens < 1 || !(seconds > 0)) return;
     const double plain = plain_seconds_[static_cast<size_t>(sequences) - 1];
-    // The first guess about a prompt reads all of it. The upper bound limits the weight of this measurement. The bound
-    // lies above 1, so that a model that takes longer for a token than a step takes is found not to pay.
+    // Before its first guess for a sequence, the draft model reads the whole prompt, so that measurement is too high.
+    // The upper bound limits its effect. The bound is above 1, so that a draft model that takes longer for a token than
+    // a step takes is found not to pay.
     if (plain > 0) guess_ = Mixed(guess_, std::clamp(seconds / plain * sequences / tokens, 0.0, 4.0));
   }
   /// Returns the cost of one more drafted token in a step of `sequences` sequences, relative to the step's time for one

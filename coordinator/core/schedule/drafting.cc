@@ -14,7 +14,7 @@ int TokensLeft(const StepMember& member) {
 
 }  // namespace
 
-/// True when a step may draw several tokens for this request. Requires a proposer. Requests with beams get no drafts,
+/// True when a step may sample several tokens for this request. Requires a proposer. Requests with beams get no drafts,
 /// because beams branch after every token. Requests whose prompts are scored or pooled get none, either.
 bool Drafting::MayHaveDrafts(const Request& request) const {
   const SamplingSpec& sampling = request.sampling;
@@ -29,8 +29,8 @@ double Drafting::WaitCost() const {
   return kOneStage + limits_.num_stages - 1;
 }
 
-/// True when the sequence does not rest, and can afford a draft if drafts must pay. num_sequences: sequences of the
-/// step, on which the cost of a draft depends.
+/// True when the sequence is not in a pause without drafts (DraftPace) and, if its drafts must save time (MustPay), can
+/// pay for one. num_sequences: number of sequences in the step, on which the cost of a draft depends.
 bool Drafting::IsReady(const Request& request, const Sequence& sequence, size_t num_sequences) const {
   const DraftPace& pace = sequence.drafts;
   return pace.IsReady() && (!MustPay(request) || pace.Affordable(RowCost(num_sequences), WaitCost()) > 0);
@@ -102,7 +102,7 @@ void Drafting::AddDrafts(StepMember& member, StepDraft& draft) {
 bool Drafting::Guess(StepMember& member, int longest, double row_cost) {
   Sequence& sequence = *member.sequence;
   if (AsksModel(*member.request)) {
-    // The guess was made for this step. Its length was chosen by the costs at the time of the order.
+    // If guess_at fits, the draft model made the guess for this step. OrderGuess has already weighed the costs.
     if (sequence.guess_at == sequence.num_tokens() && longest > 0) {
       sequence.guess.resize(std::min(sequence.guess.size(), static_cast<size_t>(longest)));
       member.drafts.swap(sequence.guess);

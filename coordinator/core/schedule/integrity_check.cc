@@ -82,8 +82,8 @@ class Recount {
     }
   }
 
-  /// Aborts unless the sequence's tokens in flight and pending are exactly those that outstanding steps compute and
-  /// draw, within the request's limits.
+  /// Aborts unless outstanding steps compute exactly the sequence's tokens in flight and sample exactly its pending
+  /// tokens, within the request's limits.
   static void CheckFlight(const Request& request, const Sequence& s, const OutstandingSteps& steps) {
     int next = s.num_computed, drawn = 0;
     int64_t passed = 0;

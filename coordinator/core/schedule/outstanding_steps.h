@@ -6,8 +6,8 @@
 
 namespace quire {
 
-/// One sequence's part in a step: tokens [start, start + count) are computed, and if `draws` is true, a token is drawn
-/// after the last of them. The last drafts.size() of the computed tokens are a guess. How many tokens the sequence
+/// One sequence's part in a step: tokens [start, start + count) are computed, and if `draws` is true, a new token is
+/// sampled after them. The last drafts.size() of the computed tokens are a guess. How many tokens the sequence
 /// gains is known once the guess is verified; until then the sequence counts as gaining one. If the member computes a
 /// slice, the tokens are the whole prompt when the slice completes its pass, and none otherwise.
 struct StepMember {

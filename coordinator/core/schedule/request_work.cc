@@ -96,7 +96,8 @@ void RequestWork::Attach(Request& request, Sequence& sequence, int max_tokens) {
 
 /// Returns how many of the next blocks of a sequence, up to max_tokens tokens, should come from the host if the workers
 /// do not know the sequence yet: all that have copies there, or none if computing them is quicker. Returns 0 for beams:
-/// all beams draw together, so each step must know beforehand how far every beam is computed.
+/// the next tokens of all beams are sampled in the same step, so each step must know beforehand how far every beam is
+/// computed.
 int RequestWork::BlocksFromHost(const Request& request, Sequence& sequence, int max_tokens) {
   if (sequence.slot || request.beams != nullptr) return 0;
   const int most = std::min(request.NumCacheable(), max_tokens);
@@ -105,8 +106,8 @@ int RequestWork::BlocksFromHost(const Request& request, Sequence& sequence, int 
   return cost_.MovingIsQuicker(moves, sequence.num_computed, count * blocks_.block_size()) ? count : 0;
 }
 
-/// Takes the last token of each beam out of the work unless all beams draw in this step, because all beams branch
-/// together.
+/// Takes the last token of each beam out of the work unless this step can sample for all beams, because all beams
+/// branch together.
 void RequestWork::DrawTogether(const Request& request, std::vector<GrowTarget>& work) {
   size_t live = 0, drawing = 0;
   for (const Sequence& sequence : request.sequences) live += !sequence.finished;

@@ -29,8 +29,8 @@ namespace quire {
 /// client below its share gets slots and blocks immediately, because the youngest requests of clients above their share
 /// are preempted. Steps are then short and split evenly.
 ///
-/// A step may be planned while earlier steps are outstanding. Tokens that those steps draw count as known, though their
-/// values are not. Beams need the values, and preemption requires that no step is outstanding, so both wait for
+/// A step may be planned while earlier steps are outstanding. Tokens that those steps sample count as known, though
+/// their values are not. Beams need the values, and preemption requires that no step is outstanding, so both wait for
 /// results. If a step planned ahead lacked room for a request, the next step is planned when no step is outstanding. If
 /// the workers form a pipeline, the decodes take turns, so that its stages compute different sequences at the same
 /// time.
@@ -80,7 +80,8 @@ class Scheduler {
     return results_.Commit(tokens, guesses);
   }
 
-  /// Makes each sequence of the request the beam that `steps` chose for it. Call it when every beam has just drawn.
+  /// Makes each sequence of the request the beam that `steps` chose for it. Call it when the step just committed has
+  /// sampled for every beam of the request.
   void Branch(Request& request, std::span<const BeamSearch::Step> steps) { results_.Branch(request, steps); }
 
   /// Removes a finished sequence from the running set and frees its blocks.

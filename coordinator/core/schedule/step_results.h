@@ -35,7 +35,8 @@ class StepResults {
   std::optional<RequestId> RequestOf(SlotId slot) const;
   /// Commits the oldest outstanding step. Scheduler::Commit has the contract.
   std::span<const Drawn> Commit(const std::vector<SampledToken>& tokens, const std::vector<Draft>& guesses);
-  /// Makes each sequence of the request the beam that `steps` chose for it. Call it when every beam has just drawn.
+  /// Makes each sequence of the request the beam that `steps` chose for it. Call it when the step just committed has
+  /// sampled for every beam of the request.
   void Branch(Request& request, std::span<const BeamSearch::Step> steps);
 
  private:

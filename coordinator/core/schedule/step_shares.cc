@@ -10,7 +10,7 @@ namespace {
 
 bool Decodes(const Request& request, const Sequence& sequence) { return request.TokensToCompute(sequence) == 1; }
 
-/// A request whose beams are ready to draw.
+/// A request that is ready for a step which samples for all its beams.
 struct BeamTurn {
   Request* request;
   int beams;
@@ -19,7 +19,7 @@ struct BeamTurn {
   int64_t last_step_of_client = 0;  // highest last_step of the client's requests
 };
 
-/// Returns the number of beams that are ready to draw; 0 while the request waits for results.
+/// Returns the number of beams for which the next step can sample; 0 while the request waits for results.
 int DrawingBeams(const Request& request) { return request.beams == nullptr ? 0 : request.NumDecodes(); }
 
 int64_t LastStep(const Request& request) {
@@ -69,9 +69,10 @@ int StepShares::ShareStep(int most, StepDraft& draft) {
   return tokens;
 }
 
-/// Chooses the requests whose beams draw in this step, about `tokens` beams, and lets the others sit out. All beams of
-/// a request draw together, so requests take turns, between clients and within a client. At least one request draws,
-/// and so does the most senior request of all. Returns the number of beams that draw.
+/// Chooses the requests for whose beams this step samples, about `tokens` beams in all, and lets the other requests sit
+/// out. All beams of a request are sampled in the same step, so requests take turns, between clients and within a
+/// client. The most senior request never sits out; of the other requests at least one takes part. Returns the number of
+/// beams for which the step samples.
 int StepShares::BeamsTakeTurns(int tokens) {
   int beams = 0;
   for (auto& [name, account] : queue_.clients()) beams += account.use.beams;

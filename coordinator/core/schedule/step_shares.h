@@ -13,7 +13,8 @@ class StepShares {
   StepShares(WaitingQueue& queue, const RunningSet& running) : queue_(queue), running_(running) {}
 
   /// Splits the step evenly between the clients with work. Tokens that a client does not need go to the others. `most`:
-  /// number of tokens of a short step. Returns the number of tokens of this step.
+  /// the wanted number of tokens of the step. Returns the step's number of tokens, which exceeds `most` if beams need
+  /// more.
   int ShareStep(int most, StepDraft& draft);
   /// Returns the number of the request's sequences that decode in the step being planned, if there are blocks for them.
   static int DecodesOf(const Request& request, const StepDraft& draft);
