@@ -14,8 +14,8 @@ constexpr size_t kMostKeptBytes = 64 << 20;
 constexpr int kQueued = 256;         // batches that wait for a client that reads slowly, at most
 constexpr int kRequestsAtOnce = 64;  // requests that one call of Serve() reads
 constexpr int kBatchesAtOnce = 256;  // batches that one call of Serve() sends
-// Time until the next call while the queues of all clients are full: kSoon after a call that sent something, otherwise
-// kLater.
+// The time that Serve() returns while the queues of all clients are full: kSoon if the call has sent something,
+// otherwise kLater.
 constexpr std::chrono::milliseconds kSoon{5}, kLater{100};
 constexpr uint64_t kEndOfReplay = ~uint64_t{0};
 

@@ -128,7 +128,7 @@ class Conversation {
   }
 
  private:
-  /// Returns whether a server answers at the URL. Prints a message if none does, and also a server's refusal.
+  /// Returns whether a server answers at the URL. Prints the problem if none does, or if a server refuses.
   bool IsAnswered() const {
     const ClientRequest request{server_, endpoint_, authorization_, "/v1/models", std::nullopt, kFirstWord};
     const OnBody whole;

@@ -51,7 +51,7 @@ http::request<http::string_body> HttpRequestOf(const ClientRequest& request) {
   return out;
 }
 
-/// Reads the header fields of an answer that clients of OpenAI's API heed.
+/// Reads the status and those header fields of an answer that clients of OpenAI's API use.
 void ReadSigns(const http::response<http::string_body>& response, ClientAnswer& answer) {
   answer.status = static_cast<int>(response.result_int());
   answer.request_id = std::string(response["x-request-id"]);

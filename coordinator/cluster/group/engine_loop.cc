@@ -15,7 +15,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The pauses before attempts to start a group that computes a step. The last entry belongs to the last attempt.
+// The pauses before successive restarts of lost workers. A completed step begins the list anew. If the list is used up
+// without a completed step, the group is given up.
 constexpr milliseconds kBackOff[] = {milliseconds(0),    milliseconds(250),  milliseconds(500),
                                      milliseconds(1000), milliseconds(1000), milliseconds(2000)};
 

@@ -63,8 +63,9 @@ void GrammarGate::DropCalls(Held& held, double now) {
   });
 }
 
-/// Returns the first held grammar of the client that was served longest ago. Returns end() when the ranks have been
-/// asked for all grammars for which there may be memory.
+/// Returns the grammar that the ranks should compile next: among held grammars that the ranks were not told to compile
+/// yet and for which there may be memory, the first one of the client that was served longest ago. Returns end() when
+/// there is none.
 std::deque<GrammarGate::Held>::iterator GrammarGate::NextInTurn() {
   auto next = held_.end();
   const Use use = UseOfRoom();

@@ -33,8 +33,8 @@ struct RankInfo {
   std::chrono::microseconds late{0};                // longest recent delay of thread wake-ups on the rank's host
   std::chrono::microseconds starved{0};             // time since its start that its computing thread waited for a core
   std::chrono::microseconds starved_before{0};      // value of `starved` when the awaited step began
-  /// The step that the rank must answer next, since when the rank has reported that it is idle without having answered,
-  /// and the value of `starved` then.
+  /// Set while the rank's heartbeats say that it is idle although it owes an answer: the step that it must answer next,
+  /// and the value of `starved` and the time at the first of these heartbeats.
   StepId idle_before = 0;
   std::chrono::microseconds starved_at_idle{0};
   std::optional<std::chrono::steady_clock::time_point> idle_since;

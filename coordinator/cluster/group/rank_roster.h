@@ -39,8 +39,8 @@ class RankRoster {
   std::vector<RankInfo>& infos() { return infos_; }
   RankInfo& info(Rank rank) { return infos_[static_cast<size_t>(rank)]; }
   const RankInfo& info(Rank rank) const { return infos_[static_cast<size_t>(rank)]; }
-  /// Returns the rank's identity on the data socket. If another program starts the workers, empty until the rank has
-  /// joined.
+  /// Returns the rank's identity on the data socket. If another program starts the workers, the identity is empty until
+  /// the rank has joined.
   const std::string& Peer(Rank rank) const { return peers_[static_cast<size_t>(rank)]; }
   /// Returns "rank 1 (pid 7 on host)", for messages.
   std::string Describe(Rank rank) const;

@@ -13,7 +13,7 @@
 namespace quire {
 
 struct StepOutcome {
-  std::vector<SampledToken> tokens;  // drawn by rank 0; the other ranks' hashes must match
+  std::vector<SampledToken> tokens;  // sampled by rank 0; the other ranks' hashes must match
   std::vector<PromptScores> scores;  // computed by rank 0
   std::vector<Draft> guesses;        // made by rank 0's draft model
   StepTimes times;                   // the maximum over all ranks

@@ -53,7 +53,7 @@ class Deployment : private LauncherWatch {
   const std::shared_ptr<KvStore>& kv_store() const { return kv_store_; }
   const std::string& runtime_dir() const { return runtime_dir_.path(); }  // directory for sockets, private to this user
   int max_model_len() const { return engine_->options().max_model_len; }
-  /// Returns the assignment sent to the workers of this epoch. On the engine's thread only.
+  /// Returns the assignment sent to the workers of this epoch. Call it on the engine's thread only.
   const AssignMessage& assignment() const { return assignment_; }
 
   /// Asks the workers to end and waits; kills workers that do not end.

@@ -51,8 +51,8 @@ int ThreadsOfWorkers(const Topology& topology, const std::vector<RankInfo>& rank
 bool MayUseGpus(const Topology& topology);
 
 /// True when the workers' threads leave too few cores on this host for `other_threads` other threads. If workers run on
-/// several hosts or were started by another party, their number on this host is unknown: then true, unless GPUs may be
-/// used.
+/// several hosts or were started by another party, their number on this host is unknown. Then returns true unless the
+/// workers may use GPUs.
 bool WorkersNeedAllCores(const Topology& topology, int other_threads);
 
 }  // namespace quire

@@ -14,8 +14,8 @@ namespace quire {
 int ChooseModelLen(const Topology& topology, const ModelSpec& spec);
 
 /// Returns the most tokens of a sequence once the pool's size is known: model_len, or fewer if the pool, with room for
-/// pool_tokens tokens, cannot hold that many. Sliding windows free a sequence's beginning, so then the pool sets no
-/// bound.
+/// pool_tokens tokens, cannot hold that many. In a model with a sliding window the pool sets no bound, because the
+/// blocks at the beginning of a sequence become free again.
 int FittingModelLen(int model_len, const ModelSpec& spec, int64_t pool_tokens);
 
 /// Returns the most tokens of a step: the topology's setting, or a default for the backend and max_running.

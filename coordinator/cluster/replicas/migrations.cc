@@ -19,8 +19,8 @@ constexpr int kBlocksToGrow = 4;
 /// The most transfers at the same time. A worker's socket queues 64 messages, and every transfer adds one to three.
 constexpr size_t kMostTransfers = 16;
 
-/// Seconds without transfers between two replicas after a transfer has failed: each attempt may wait for seconds in
-/// vain.
+/// After a failed transfer, no further transfer between the two replicas is tried for this many seconds, because each
+/// attempt may wait for seconds in vain.
 constexpr double kRestOfBrokenWay = 10;
 
 int64_t KnownTokens(const Request& request) {

@@ -9,8 +9,8 @@ namespace {
 
 constexpr int64_t kTokensPerDecode = 16;
 
-/// Returns the indices of the views for which both `must` and `prefer` are true; if there are none, of the views for
-/// which `must` is true.
+/// Returns the indices of the views for which both `must` and `prefer` are true. If there are none, returns the indices
+/// of the views for which `must` is true.
 template <class Must, class Prefer>
 std::vector<int> Select(std::span<const ReplicaView> views, Must must, Prefer prefer) {
   std::vector<int> passing, preferred;

@@ -39,7 +39,8 @@ class GroupBlocks {
   /// Orders all ranks to send pool blocks into the memory. Each rank reports the end of its part, and TakeEnds reports
   /// the end at this process.
   void Collect(Transfer transfer, const std::vector<BlockId>& blocks, BlockPort::Blocks memory);
-  /// Orders all ranks to wait for the contents of pool blocks. Each rank reports its endpoint, and later its end.
+  /// Orders all ranks to wait for the contents of pool blocks. Each rank reports its endpoint, and
+  /// later the end of its part.
   void Announce(Transfer transfer, const std::vector<BlockId>& blocks);
   /// Sends whole blocks, or one state, to the ranks, which wait at these endpoints.
   void Distribute(Transfer transfer, const std::vector<std::string>& endpoints, BlockPort::Blocks memory);

@@ -6,8 +6,8 @@
 
 namespace quire {
 
-/// The stored parts of a prompt beyond the cached blocks. In models with states, blocks come up to a stored state, and
-/// then the state.
+/// The parts of a prompt that the store has beyond the cached blocks. In models with recurrent states, these are the
+/// blocks before the last stored state, and that state.
 struct StoredGain {
   int cached = 0;                  // number of leading blocks that the workers have cached
   int usable = 0;                  // number of cached blocks after which a request could begin

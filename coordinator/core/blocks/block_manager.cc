@@ -26,7 +26,8 @@ void TellEntry(const Sequence& sequence, size_t index, StepPlan& plan) {
   if (sequence.slot) plan.tables.push_back({*sequence.slot, static_cast<uint32_t>(index), sequence.blocks[index]});
 }
 
-/// Gives back the blocks of a sequence that served only to give ids to their contents (PrefixSharing::AttachNames).
+/// Gives back all blocks of a sequence whose only purpose was to give ids to the blocks' contents
+/// (PrefixSharing::AttachNames).
 void DropNamed(Sequence& sequence, BlockPool& pool) {
   sequence.num_computed = 0;
   pool.ReleaseAll(sequence.blocks);
@@ -126,8 +127,8 @@ void BlockManager::Grow(Sequence& sequence, int num_tokens, StepPlan& plan, int 
 int BlockManager::BringFromHost(Sequence& sequence, int count, StepPlan& plan) {
   count = host_cache_.Count(sequence, sequence.num_computed + count * block_size());
   if (count == 0) return 0;
-  // Blocks come from the host before blocks are copied. So the blocks of a state that this plan copies must not be
-  // given back, and filled, before.
+  // Workers bring a plan's blocks from the host before they copy blocks on the device. So if this plan copies the
+  // sequence's state, the state's blocks must not be given back here: they could be filled from the host too early.
   if (has_states() && states_.IsCopiedBy(plan, sequence)) return 0;
   const int begin = sequence.num_computed / block_size(), end = begin + count;
   prefixes_.AttachNames(sequence, end * block_size());

@@ -8,8 +8,8 @@ struct BlockHash;
 struct Sequence;
 using CheckpointId = uint64_t;
 
-/// Is called when blocks enter or leave the prefix cache. A listener does not influence plans, and must not call the
-/// engine.
+/// An object whose functions are called when blocks enter or leave the prefix cache. A listener does not influence
+/// plans, and must not call the engine.
 class CacheListener {
  public:
   virtual ~CacheListener() = default;

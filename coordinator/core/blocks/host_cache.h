@@ -48,7 +48,7 @@ class HostCache : public CacheListener {
   /// Returns the host blocks of the state after the block with this copy; empty: there is none.
   std::span<const BlockId> StateAfter(BlockId copy) const { return states_.Find(copy); }
   /// Returns how many of the sequence's next blocks, up to max_tokens, are cached on the device or have host copies.
-  /// Ends at a block with a copy, in models with states also of its state. Never includes the last known token.
+  /// The last counted block has a copy (and its state, in models with states) and is before the last known token.
   int Count(Sequence& sequence, int max_tokens) const;
   /// Holds the host blocks of a prompt, which the plan being made reads, until EndPlan.
   void Bring(std::span<const BlockId> hosts);

@@ -48,7 +48,7 @@ class PrefixSharing {
   /// Returns how many cached blocks hold the sequence's next tokens, up to max_tokens. Requires StandsAtNamedBlocks.
   int CountNext(Sequence& sequence, int max_tokens);
   /// At a block boundary, takes over cached blocks that hold the sequence's next tokens, up to max_tokens computed
-  /// tokens. Never takes the last known token, which must be computed in order to draw the next one. Returns the number
+  /// tokens. Never takes the last known token, which must be computed to sample the next token. Returns the number
   /// of tokens gained. In models with recurrent states the sequence also takes over a kept state, and shared_prefix is
   /// set to the number of tokens whose keys and values are cached.
   int Attach(Sequence& sequence, int max_tokens);

@@ -22,7 +22,7 @@ struct Sequence {
   std::vector<TokenId> tokens;       // prompt tokens, then generated tokens
   int num_computed = 0;              // tokens whose keys and values are in the blocks, according to committed results
   int num_in_flight = 0;             // further tokens that outstanding steps compute
-  int num_pending = 0;               // tokens beyond `tokens` that outstanding steps draw
+  int num_pending = 0;               // tokens beyond `tokens` that outstanding steps sample
   std::vector<BlockId> blocks;       // entry i covers positions [i * block_size, (i + 1) * block_size)
   int first_block = 0;               // number of leading entries that left the attention window and are null
   int told_first_block = 0;          // the value of first_block that the workers know

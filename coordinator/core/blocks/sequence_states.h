@@ -15,9 +15,11 @@ namespace quire {
 /// Allocates the blocks of recurrent states and decides which states are kept as checkpoints. Models without states do
 /// not use this class. Every step that computes a sequence writes its state. A state that is shared or kept as a
 /// checkpoint is never written: the step copies it first and writes the copy. The last owner of a state that is not
-/// kept writes in place. A state is kept at the last full block of a prompt, and where a prompt's cached keys and
-/// values reached further than its cached states, if the checkpoint saves state_spacing tokens; at every
-/// kCheckpointBlocks-th generated block (only the latest of each sequence); and at the end of a sequence.
+/// kept writes in place. A state is kept at three kinds of places:
+///   - in a prompt, if the checkpoint saves at least state_spacing tokens: at its last full block, and where its cached
+///     keys and values ended if they reached further than its cached states;
+///   - in generated text: at every kCheckpointBlocks-th block, but only the latest such state of each sequence;
+///   - at the end of a sequence, if its computed tokens fill whole blocks.
 class SequenceStates {
  public:
   static constexpr int kCheckpointBlocks = 16;

@@ -47,7 +47,7 @@ std::optional<std::string> Engine::ReasonToRefuse(const Request& request) const 
   const int n = static_cast<int>(request.sequences.size());
   if (prompt < 1) return "the prompt is empty";
   if (request.PoolsAllRows() && n > 1) return "a prompt is pooled for one choice";
-  // Models that read whole prompts answer with pooled values. The token that is drawn after such a prompt has no
+  // Models that read whole prompts answer with pooled values. The token that is sampled after such a prompt has no
   // meaning, so it needs no position.
   const int answer = max_tokens - (options_.scheduler.whole_prompts() ? 1 : 0);
   if (int64_t{prompt} + answer > options_.max_model_len) {

@@ -77,7 +77,7 @@ class Engine {
   /// result. The plan is valid until the next call of any method. `now`: seconds on any steady clock.
   const StepPlan* NextPlan(double now) { return Do(command::Plan{now}); }
 
-  /// True when `tokens` are those that the oldest outstanding plan must draw, and every id is in the vocabulary.
+  /// True when `tokens` are those that the oldest outstanding plan must sample, and every id is in the vocabulary.
   bool Fits(const std::vector<SampledToken>& tokens) const;
 
   /// True when `scores` match the prompt tokens that the oldest outstanding plan scores.
@@ -87,7 +87,7 @@ class Engine {
   /// vocabulary.
   bool Fits(const std::vector<Draft>& guesses) const;
 
-  /// Takes the result of the oldest outstanding plan: appends and delivers the drawn tokens and ends complete
+  /// Takes the result of the oldest outstanding plan: appends and delivers the sampled tokens and ends complete
   /// sequences. A request whose result has no valid token or score, such as NaN, ends with an error. Tokens of
   /// sequences that ended after the plan was made are dropped. `scores` influence no decision and may be omitted when
   /// no sink needs them. The next step verifies the draft model's `guesses`.
@@ -147,8 +147,8 @@ class Engine {
   }
   /// Takes a request out of the engine; returns nothing for unknown ids. Computed blocks come along only with a ticket
   /// (not 0), if they are at most max_blocks and the host has free blocks. Otherwise only `num_copied` blocks, which
-  /// were shared earlier, count as taken along. Tokens that outstanding steps draw for the request are dropped and
-  /// drawn again.
+  /// were shared earlier, count as taken along. Tokens that outstanding steps sample for the request are dropped and
+  /// sampled again.
   std::optional<Departure> Depart(RequestId id, uint64_t ticket, int max_blocks, int num_copied = 0) {
     return Do(command::Depart{id, ticket, max_blocks, num_copied});
   }
