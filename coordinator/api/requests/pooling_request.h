@@ -45,7 +45,7 @@ struct PoolingOptions {
   std::string default_prompt;                  // the name of the prompt for requests that name none; empty: none
 };
 
-/// The terms under which the pooled vectors of a call's prompts become an answer.
+/// The settings of one call, by which the pooled vectors of the call's prompts are turned into its answer.
 struct PoolingTerms {
   enum class Kind { kEmbeddings, kRerank, kScore, kClasses, kPooling };
   Kind kind = Kind::kEmbeddings;

@@ -30,8 +30,8 @@ double BitsOf(const NumberLayout& layout, Quantization quantization) {
   return 8.0 * static_cast<double>(layout.block_bytes) / static_cast<double>(layout.block_numbers);
 }
 
-/// True when more than half of the numbers in the layers' matrices have at most `bits` bits, as stored or as loaded. A
-/// part of the bits of its block's scale counts with each number.
+/// True when more than half of the numbers in the layers' matrices have at most `bits` bits, as stored or as loaded.
+/// The scale of a block of numbers counts, too: its bits are divided among the block's numbers.
 bool MostHaveAtMost(double bits, const ModelFiles& model, Quantization quantization) {
   double within = 0, all = 0;
   for (const WeightSpec& weight : WeightsOf(model.spec())) {

@@ -56,7 +56,8 @@ void BringLoopbackUp() {
   if (!up) Fail("cannot bring the loopback interface of a network namespace up: {}", std::strerror(error));
 }
 
-/// Runs a test process under the prefix. Returns "" if that works, otherwise the error message of the process.
+/// Tries the words that would stand before mpirun, `prefix`, with a test process. Returns "" if the process succeeds,
+/// otherwise its error message.
 std::string Problem(const std::vector<std::string>& prefix) {
   std::vector<std::string> command = prefix;
   command.push_back("true");

@@ -27,8 +27,8 @@ struct BlockShape {
 std::string WhyBlocksStay(const BlockShape& from, const BlockShape& to);
 
 /// True if blocks can move in this way, provided that WhyBlocksStay is empty. From device to device only full blocks of
-/// models without states and windows can move; between GPUs of different hosts only without encryption, because NCCL
-/// does not encrypt.
+/// models without recurrent states and sliding windows can move. Between GPUs of different hosts such a move also
+/// requires that the groups use no encryption, because NCCL does not encrypt.
 bool CanGo(MigrationWay way, const BlockShape& from, const BlockShape& to);
 
 /// True when blocks move over the network, false when they move over sockets of one host.

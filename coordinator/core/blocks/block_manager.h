@@ -53,7 +53,7 @@ class BlockManager {
   bool ReserveForFull(uint64_t ticket, int num_blocks);
   /// Keeps the ticket's last blocks as the state after the sequence, if the sequence is cached. Ends the ticket.
   void CacheState(uint64_t ticket, Sequence& sequence);
-  /// Caches the ticket's first num_blocks as the sequence's blocks, if the first `prefix` are cached. Ends the ticket.
+  /// Caches the ticket's blocks [prefix, num_blocks) for the sequence, if all before are cached. Ends the ticket.
   void CacheArrived(uint64_t ticket, int num_blocks, Sequence& sequence, int prefix = 0);
   /// Gives back all blocks of the sequence, on device and host, the last one first, and sets num_computed to 0.
   void Free(Sequence& sequence);
