@@ -1,5 +1,5 @@
-// Engine's functions for background requests of batches, which are in the scheduler only while no request of another
-// kind is in the engine.
+// Engine's functions for background requests, which batches send. Background requests are in the scheduler only while
+// no request of another kind is in the engine.
 #include "coordinator/core/engine/engine.h"
 
 namespace quire {
@@ -7,9 +7,9 @@ namespace quire {
 /// True for a background request while requests of another kind are in the engine.
 bool Engine::MakesWay(const Request& added) const { return added.background && HasOthers(); }
 
-/// Decides whether a new request of requests_ stays set aside: as a background request beside others, or because the
-/// ranks lack its adapter. Sets all background requests aside when the new request is of another kind. Returns false
-/// when the request may enter the scheduler.
+/// Decides whether a new request of requests_ stays set aside: true if the ranks lack its adapter, or if it is a
+/// background request and requests of another kind are in the engine. Otherwise the request may enter the scheduler.
+/// Sets all background requests aside when the new request is of another kind.
 bool Engine::StaysAside(Request& added) {
   if (added.background) background_.insert(added.id);
   if (!added.background) {
@@ -23,7 +23,8 @@ bool Engine::StaysAside(Request& added) {
   return true;
 }
 
-/// When only background requests are left, moves them into the scheduler. Called before each plan.
+/// When only background requests are left, moves those whose adapters the ranks have into the scheduler. Called before
+/// each plan.
 void Engine::TakeUpBackground() {
   if (HasOthers()) return;
   for (const RequestId id : background_) {
