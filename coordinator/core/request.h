@@ -56,12 +56,12 @@ struct Request {
   int num_yields = 0;                // how often the request was preempted for other clients or stood back for them
   int64_t admitted_step = 0;         // number of the step that last admitted the request
   double last_moved_seconds = -1e9;  // time when the request came from another engine
-  /// The number of worker groups lost in a row, with no token in between, that were computing the request;
-  /// num_lost_alone counts those that were computing no other request.
+  /// num_lost_epochs: the number of worker groups that were lost while they computed the request, since the request's
+  /// last token. num_lost_alone counts those groups that were computing no other request.
   int num_lost_epochs = 0, num_lost_alone = 0;
   int num_swapped_blocks = 0;  // distinct host blocks of the request while it is swapped out
-  /// True while the request is in no queue and holds no blocks: as a background request while other requests are in the
-  /// engine, or because the ranks lack its adapter.
+  /// True while the request is in no queue and holds no blocks. The reason is that the ranks lack its adapter, or that
+  /// it is a background request and requests of another kind are in the engine.
   bool set_aside = false;
   bool told_to_wait = false;  // the decision log has been told that the request waits for a prefix
   int num_cached_tokens = 0;  // prompt tokens found in the prefix cache before the first preemption
@@ -103,7 +103,8 @@ struct Request {
     if (PoolsAllRows()) return 0;
     return Scores() ? num_scored : std::numeric_limits<int>::max();
   }
-  /// True while the workers keep activations of the prompt's rows between slices.
+  /// True while the workers keep activations of the prompt's rows from one slice of the computation to the next
+  /// (LongPasses).
   bool InPass() const { return sequences.front().in_pass(); }
   ScoredRows RowsOf(int start, int count) const {
     return RowsToScore(sampling, num_prompt_tokens(), num_scored, start, count);

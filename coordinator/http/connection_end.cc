@@ -6,7 +6,7 @@
 #include "coordinator/http/await_token.h"
 #include "coordinator/http/connection.h"
 
-// The TLS handshake of a connection, and its end from either side.
+// Connection's functions for the TLS handshake, and for the end of the connection from either side.
 // The coroutines here avoid co_await expressions that g++ 12 miscompiles (coordinator/http/connection.cc).
 
 namespace quire {

@@ -27,7 +27,8 @@ namespace {
 
 constexpr size_t kMaxPemBytes = 1 << 20;
 constexpr int kMostRsaBits = 4096;
-// The time of a handshake without its signature: two products on a curve, keys, a dozen system calls.
+// The processor time of a handshake without its signature. OpenSSL does two scalar multiplications on an elliptic curve
+// and derives keys, and the program makes a dozen system calls.
 constexpr std::chrono::microseconds kBesideSigning(300);
 
 /// OpenSSL's ALPN callback; it chooses http/1.1. A client that offers only other protocols (h2) gets a fatal alert.

@@ -6,8 +6,8 @@
 
 namespace quire {
 
-/// Decides when freed memory returns to the system (malloc_trim), because that costs the I/O thread time: after
-/// kEndedBetween ended TLS connections, and at most once in ten seconds.
+/// Decides when malloc_trim returns freed memory to the system. A trim costs the I/O thread time, so it comes only
+/// after kEndedBetween ended TLS connections, and at most once in ten seconds.
 class TrimPace {
  public:
   using Clock = std::chrono::steady_clock;

@@ -15,7 +15,7 @@ constexpr std::chrono::milliseconds kSweep(100);  // pause between checks of all
 
 WorkShares::WorkShares(unsigned cores) : cores_(kShare * std::max(1U, cores)) {}
 
-/// Returns the time in which the share of one of `clients` clients makes up for `took`; at most an hour.
+/// Returns the time in which the share of one of `clients` clients grows by `took` of processor time; at most an hour.
 WorkShares::Clock::duration WorkShares::Filling(std::chrono::nanoseconds took, size_t clients) const {
   const std::chrono::duration<double> time = std::chrono::duration<double>(took) * clients / cores_;
   return std::chrono::duration_cast<Clock::duration>(

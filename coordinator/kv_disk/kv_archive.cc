@@ -20,7 +20,7 @@ constexpr size_t kSaltBytes = crypto_pwhash_SALTBYTES, kRecordTagBytes = crypto_
 constexpr unsigned char kMore = crypto_secretstream_xchacha20poly1305_TAG_MESSAGE;
 constexpr unsigned char kLast = crypto_secretstream_xchacha20poly1305_TAG_FINAL;
 constexpr size_t kRecordHead = 1 + 2 * sizeof(uint32_t);
-// Before the first record, nothing shows that the file was sealed with the key.
+// The first record must be small, because until it is decrypted, nothing shows that the file was sealed with the key.
 constexpr size_t kMostFirstBytes = 1 << 20, kMostRecordBytes = KvFolder::kMostBlockBytes;
 
 /// The bytes of the file before the first record.

@@ -114,7 +114,7 @@ class Comparison {
     candidates_.push_back(std::move(one));
   }
 
-  /// Adds a group of only one host's workers, if the other candidates have several hosts.
+  /// Adds a candidate that has only the first host's workers, if the other candidates have several hosts.
   void AddOneHost() {
     if (candidates_.empty()) return;
     const std::vector<int>& hosts = candidates_.front().host_of_rank;

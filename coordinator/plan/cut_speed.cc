@@ -16,7 +16,8 @@ namespace {
 
 /// Bytes of a rank's part that one piece of an all-reduce holds (comm/collective/host_arena.h).
 constexpr int64_t kPieceBytes = 256 << 10;
-/// MPI sends a long message only after a question and an answer, so it takes three delays of the link.
+/// MPI sends a long message only after it has asked the receiver and got an answer. So the message takes three delays
+/// of the link.
 constexpr int kLegsOfLong = 3;
 
 double DelayOf(const HostLink& link, int64_t message_bytes) {

@@ -18,7 +18,8 @@ constexpr double kAttentionReached = 0.65, kAttentionInBytesReached = 0.36;
 /// The fractions of attention's peak rate that a sequence with a single query row reaches: nothing is computed while
 /// its keys and values are gathered.
 constexpr double kFewRowsReached = 0.36, kFewRowsInBytesReached = 0.1;
-/// The number of rows with which products reach half of their peak rate. With fewer rows, too few sums are independent.
+/// The number of rows with which products reach half of their peak rate. With few rows, a core has too few independent
+/// sums to add to at the same time.
 constexpr double kHalfRows = 1.5;
 /// The cost of everything else (norms, RoPE, rounding, all-reduces and waiting for them, overhead of a step), as fp32
 /// operations at the peak rate, for each element of a token's row in each layer.

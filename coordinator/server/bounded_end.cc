@@ -7,7 +7,7 @@ namespace quire {
 
 namespace {
 
-/// Ends the process with status 1. A signal handler, so the function makes only async-signal-safe calls.
+/// Ends the process with status 1. This function is a signal handler, so it makes only async-signal-safe calls.
 void EndNow(int) {
   constexpr char kText[] = "ended with work that did not stop\n";
   (void)!::write(STDERR_FILENO, kText, sizeof(kText) - 1);

@@ -1,6 +1,7 @@
-// AFMoE (Trinity): norms before and after attention and MLP, norms of each query and key head, and a gate of
-// attention's output. Three of four layers have a window; the fourth sees the whole context and does not rotate. Dense
-// layers come first, then mixtures with shared experts, whose routers use sigmoids with a correction bias.
+// AFMoE (Trinity) has norms before and after attention and MLP, and normalizes each query head and key head. A gate
+// multiplies attention's output. Three of four layers have a sliding window. The fourth sees the whole context and does
+// not use RoPE. Dense layers come first, then mixtures of experts with shared experts. The routers use sigmoids with a
+// correction bias.
 #include <cmath>
 
 #include "comm/base/error.h"

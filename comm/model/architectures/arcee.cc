@@ -1,4 +1,4 @@
-// Arcee: Llama with an MLP without gates, whose activation is the square of a ReLU.
+// Arcee is Llama with an MLP without a gate. The MLP's activation is the square of a ReLU.
 #include <algorithm>
 
 #include "comm/base/error.h"

@@ -1,4 +1,5 @@
-// Bamba: Mamba-2 state spaces in most layers; in the others, attention that rotates half of each head.
+// Most layers of Bamba are Mamba-2 state spaces. The other layers have attention, in which RoPE rotates half of each
+// head.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/llama.h"

@@ -1,4 +1,5 @@
-// BLOOM: ALiBi, normed embeddings, biases everywhere. Each head's queries, keys and values are adjacent in one tensor.
+// BLOOM has ALiBi and normalizes the embeddings. All products of attention and MLP have biases. Each head's queries,
+// keys and values are adjacent in one tensor.
 #include "comm/model/architectures/bloom.h"
 
 #include "comm/model/architectures/all.h"

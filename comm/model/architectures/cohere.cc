@@ -1,6 +1,6 @@
-// Cohere (Command R) and Cohere 2 (Command R7B, Command A): Llama's projections after one LayerNorm without a bias,
-// which the parallel attention and gated MLP share. Neighbouring dimensions rotate, and logits are scaled. In the
-// second generation only layers with a window rotate.
+// Cohere (Command R) and Cohere 2 (Command R7B, Command A) have Llama's projections. Attention and MLP are parallel and
+// share one LayerNorm without a bias. RoPE rotates pairs of neighbouring dimensions, and the logits are scaled. In
+// Cohere 2 only layers with a sliding window use RoPE.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/gguf_layers.h"

@@ -1,4 +1,4 @@
-// Code World Model: Llama with a window in three of four layers.
+// Code World Model is Llama with a sliding window in three of four layers.
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/llama.h"
 

@@ -1,6 +1,7 @@
-// DeepSeek-V2 and V3, models with the same structure (Kimi-K2 and Moonlight), and GLM-4.7-Flash. Latent attention makes
-// the keys and values of all heads. Dense layers come first, then mixtures with shared experts. Routers use a softmax
-// or, from V3 on, sigmoids with a correction bias and groups of experts.
+// This file describes DeepSeek-V2 and V3, models with the same structure (Kimi-K2 and Moonlight), and GLM-4.7-Flash.
+// Latent attention (MLA) computes the keys and values of all heads from one short vector for each token. Dense layers
+// come first, then mixtures of experts with shared experts. Routers use a softmax or, from V3 on, sigmoids with a
+// correction bias and groups of experts.
 #include <cmath>
 
 #include "comm/base/error.h"

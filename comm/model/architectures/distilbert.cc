@@ -1,4 +1,4 @@
-// DistilBERT: BERT without token types, with half of the layers and other tensor names.
+// DistilBERT is BERT without token types. It has half of BERT's layers and other tensor names.
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/encoder_family.h"
 

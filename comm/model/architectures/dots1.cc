@@ -1,5 +1,5 @@
-// dots.llm1: norms of each query and key head, dense layers first, then mixtures with shared experts and GLM-4.5's
-// routers, and windows in the last layers.
+// dots.llm1 normalizes each query head and key head. Dense layers come first, then mixtures of experts with shared
+// experts and with routers like GLM-4.5's. The last layers may have a sliding window.
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/llama.h"
 #include "comm/model/architectures/mixtures.h"

@@ -1,5 +1,5 @@
-// ERNIE 4.5 (text), dense and mixtures: Llama in which neighbouring dimensions rotate. The mixtures have shared
-// experts, and routers that choose by probabilities with a correction bias.
+// ERNIE 4.5 (text) is Llama in which RoPE rotates pairs of neighbouring dimensions. Models are dense or have mixtures
+// of experts with shared experts. A router chooses experts by their probabilities plus a correction bias.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/layer_norm_family.h"

@@ -1,6 +1,7 @@
-// EXAONE 4: norms after attention and MLP instead of before them, and norms of each query and key head. In the larger
-// model three of four layers have a window, and the fourth, which sees the whole context, does not rotate. K-EXAONE has
-// norms before attention and MLP, and after dense layers mixtures with shared experts and DeepSeek-V3's routers.
+// EXAONE 4 has norms after attention and MLP instead of before them, and normalizes each query head and key head. In
+// the larger model three of four layers have a sliding window. The fourth sees the whole context and does not use RoPE.
+// K-EXAONE has norms before attention and MLP. Its dense layers come first, then mixtures of experts with shared
+// experts and with routers like DeepSeek-V3's.
 #include <algorithm>
 
 #include "comm/base/error.h"

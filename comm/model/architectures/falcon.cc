@@ -1,6 +1,6 @@
-// Falcon: parallel attention and MLP, with one norm for both or one for each, and one or several key and value heads.
-// With parallel_attn = false, the MLP follows attention. In the fused tensor, a group's queries come before its key and
-// value.
+// In Falcon, attention and MLP are parallel, with one norm for both or one for each. With parallel_attn = false, the
+// MLP follows attention. A model has one or several key and value heads. In the fused tensor, a group's queries come
+// before its key and value.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/bloom.h"

@@ -1,5 +1,5 @@
-// Falcon-H1: in every layer, attention and a Mamba-2 state space read the same norm, and both are added to the
-// residual. The results of nearly all products are multiplied by factors.
+// In every layer of Falcon-H1, attention and a Mamba-2 state space read the same normalized input, and both results are
+// added to the residual. The results of nearly all products are multiplied by constant factors.
 #include <cmath>
 
 #include "comm/base/error.h"

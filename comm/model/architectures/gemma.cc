@@ -1,6 +1,7 @@
-// Gemma 1 to 3 (text): scaled embeddings and a gate with GELU. From the second generation on, norms stand before and
-// after attention and MLP, and most layers have windows. The second caps scores and logits. The third normalizes each
-// query and key head, and rotates layers with and without a window differently.
+// Gemma 1 to 3 (text) scale the embeddings and use GELU in the MLP's gate. From the second generation on, norms stand
+// before and after attention and MLP, and many layers have sliding windows: usually every other layer in Gemma 2, and
+// five of six layers in Gemma 3. Gemma 2 caps attention scores and logits. Gemma 3 normalizes each query head and key
+// head, and uses different RoPE settings in layers with and without a window.
 #include <cmath>
 
 #include "comm/base/error.h"

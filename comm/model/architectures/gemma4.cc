@@ -1,7 +1,7 @@
-// Gemma 4's text models: Gemma 3 with heads of two sizes, normed values, unscaled attention scores, and a scale for
-// each layer. In small models each layer gets its own input for each token, and the last layers read the keys and
-// values of earlier layers. In large models, layers without a window use their keys as values. A mixture has its
-// experts beside the MLP of each layer, which serves as their shared expert.
+// Gemma 4's text models are like Gemma 3, but with heads of two sizes, normalized values, unscaled attention scores,
+// and a scale for each layer. In small models each layer gets its own input for each token, and the last layers read
+// the keys and values of earlier layers. In large models, layers without a window use their keys as values. Models with
+// mixtures of experts also have an MLP in each layer, which serves as the shared expert.
 #include <algorithm>
 #include <cmath>
 #include <string>

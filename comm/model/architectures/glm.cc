@@ -1,5 +1,5 @@
-// GLM-4: biases of queries, keys and values; a part of each head rotates, neighbouring dimensions together; gates and
-// ups share a tensor. GLM-4-0414 also has norms after attention and MLP.
+// GLM-4 has biases of queries, keys and values. RoPE rotates a part of each head, in pairs of neighbouring dimensions.
+// The MLP's gates and ups share a tensor. GLM-4-0414 also has norms after attention and MLP.
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/gguf_names.h"
 #include "comm/model/architectures/llama.h"

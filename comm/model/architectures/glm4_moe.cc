@@ -1,6 +1,6 @@
-// GLM-4.5 and later: Llama with biases or norms of queries and keys, and rotation of a part of each head. Dense layers
-// come first, then mixtures with a shared expert. The routers use sigmoids with a correction bias, and groups of
-// experts.
+// GLM-4.5 and later models are Llama with biases or norms of queries and keys. RoPE rotates a part of each head. Dense
+// layers come first, then mixtures of experts with a shared expert. The routers use sigmoids with a correction bias,
+// and groups of experts.
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/gguf_layers.h"
 #include "comm/model/architectures/gguf_names.h"

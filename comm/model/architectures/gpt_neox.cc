@@ -1,5 +1,5 @@
-// GPT-NeoX and Pythia: a part of each head rotates; attention and MLP are parallel or sequential; each head's queries,
-// keys and values are adjacent in one tensor.
+// In GPT-NeoX and Pythia, RoPE rotates a part of each head. Attention and MLP are parallel or sequential. Each head's
+// queries, keys and values are adjacent in one tensor.
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/layer_norm_family.h"
 #include "comm/model/architectures/rotation.h"

@@ -1,5 +1,5 @@
-// gpt-oss: Llama with biases everywhere except in norms, windows in every other layer, attention sinks, and mixtures
-// with clamped gates whose weights may be MXFP4.
+// gpt-oss is Llama with biases in attention, routers and experts, a sliding window in every other layer, attention
+// sinks, and a mixture of experts in every layer. The experts clamp their gates, and their weights may be MXFP4.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/gguf_layers.h"

@@ -1,5 +1,6 @@
-// Granite 3: Llama with multipliers for the embedding, attention scores, additions to the residual, and logits; MLPs or
-// mixtures. Granite 4 also has Mamba-2 state spaces in most layers, and attention without positions.
+// Granite 3 is Llama with multipliers for the embedding, attention scores, additions to the residual, and logits. It
+// has MLPs or mixtures of experts. Granite 4 also has Mamba-2 state spaces in most layers, and its attention usually
+// does not use positions.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/gguf_layers.h"

@@ -1,5 +1,5 @@
-// GTE (gte-base-en-v1.5, gte-multilingual-base): BERT with rotation in place of learned positions, and gated MLPs. The
-// model_type in published files is "new".
+// GTE (gte-base-en-v1.5, gte-multilingual-base) is BERT with RoPE in place of learned positions, and with gated MLPs.
+// The model_type in published files is "new".
 #include <cmath>
 
 #include "comm/base/error.h"

@@ -1,6 +1,6 @@
-// HunYuan: Llama with norms of each query and key head after their rotation; the larger models have a mixture with a
-// shared MLP in every layer. HunYuan 3 normalizes heads before their rotation, as other families do. It has dense
-// layers first, then mixtures with shared experts, whose routers use sigmoids with a correction bias.
+// HunYuan is Llama with norms of each query head and key head after their rotation. The larger models have a mixture of
+// experts with a shared MLP in every layer. HunYuan 3 normalizes heads before their rotation, as other families do. It
+// has dense layers first, then mixtures with shared experts. The routers use sigmoids with a correction bias.
 #include <algorithm>
 #include <string_view>
 

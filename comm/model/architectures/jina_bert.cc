@@ -1,5 +1,5 @@
-// Jina's BERT (jina-embeddings-v2): scores that fall with distance in both directions (ALiBi) in place of learned
-// positions, and gated MLPs. The model_type in its files is "bert", with position_embedding_type "alibi".
+// Jina's BERT (jina-embeddings-v2) has gated MLPs, and ALiBi in place of learned positions: attention scores fall with
+// distance in both directions. The model_type in its files is "bert", with position_embedding_type "alibi".
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/encoder_family.h"

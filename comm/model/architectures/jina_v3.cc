@@ -1,4 +1,5 @@
-// Jina v3 (jina-embeddings-v3-hf): RoBERTa with rotation in place of learned positions, under NomicBERT's names.
+// Jina v3 (jina-embeddings-v3-hf) is RoBERTa with RoPE in place of learned positions. Its tensors have names like
+// NomicBERT's.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/encoder_family.h"

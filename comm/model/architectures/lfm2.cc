@@ -1,5 +1,6 @@
-// LFM2: short convolutions between two gates in most layers, attention in the others; MLPs or, after the first layers,
-// mixtures. LFM3 adds norms after mixers and MLPs, gates of attention's heads, and layers with a window.
+// Most layers of LFM2 have a short convolution between two gates; the others have attention. The layers have MLPs or,
+// after the first layers, mixtures of experts. LFM3 adds norms after convolutions, attention and MLPs, a gate for each
+// attention head, and layers with a sliding window.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/gguf_layers.h"

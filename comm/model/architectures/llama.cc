@@ -1,4 +1,5 @@
-// Llama and Mistral: RMS norms before attention and MLP, rotary positions, grouped queries, a gated MLP.
+// Llama and Mistral have RMS norms before attention and MLP, rotary positions, grouped-query attention, and a gated
+// MLP.
 #include "comm/model/architectures/llama.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// Llama 4 (text): layers that rotate see only their chunk of the context and norm queries and keys after the rotation;
-// the other layers see all of it, and their queries grow with their positions. Some layers are mixtures whose weights
-// multiply the experts' inputs.
+// In Llama 4 (text), layers with RoPE see only their chunk of the context and normalize queries and keys after the
+// rotation. The other layers see the whole context, and multiply queries by a factor that grows with the position. Some
+// layers are mixtures of experts, in which the routing weights multiply the experts' inputs.
 #include <algorithm>
 
 #include "comm/base/error.h"

@@ -1,5 +1,6 @@
-// MiMo-V2-Flash: values have fewer numbers than keys. Five of six layers have windows, sinks and more key and value
-// heads. A dense layer comes first, then mixtures whose routers use sigmoids with a correction bias.
+// In MiMo-V2-Flash, heads have fewer dimensions for values than for keys. Five of six layers have sliding windows,
+// attention sinks, and more key and value heads than the other layers. A dense layer comes first, then mixtures of
+// experts. The routers use sigmoids with a correction bias.
 #include <algorithm>
 
 #include "comm/base/error.h"

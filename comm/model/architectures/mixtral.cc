@@ -1,4 +1,4 @@
-// Mixtral: Mistral in which every MLP is a mixture.
+// Mixtral is Mistral in which every MLP is a mixture of experts.
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/llama.h"
 #include "comm/model/architectures/mixtures.h"

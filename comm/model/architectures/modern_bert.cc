@@ -1,4 +1,4 @@
-// ModernBERT: rotation, gated MLPs, norms before attention and MLP, and windows to both sides in two of three layers.
+// ModernBERT has RoPE, gated MLPs, norms before attention and MLP, and windows to both sides in two of three layers.
 // The first layer has no norm before its attention.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"

@@ -1,5 +1,5 @@
-// MPNet (all-mpnet-base-v2): BERT without token types, whose attention scores also depend on the distance between query
-// and key. All layers share the table of these numbers. Positions begin after two rows of their table.
+// MPNet (all-mpnet-base-v2) is BERT without token types. Its attention scores also depend on the distance between query
+// and key, through a table that all layers share. The learned positions begin at the third row of their table.
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/encoder_family.h"
 

@@ -1,4 +1,4 @@
-// MPT: ALiBi and LayerNorm, without biases.
+// MPT has ALiBi, LayerNorm and no biases.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/layer_norm_family.h"

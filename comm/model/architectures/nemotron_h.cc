@@ -1,4 +1,4 @@
-// Nemotron-H and Nemotron 3: each layer is only one of four kinds: a Mamba-2 state space, attention without positions,
+// Each layer of Nemotron-H and Nemotron 3 is of one of four kinds: a Mamba-2 state space, attention without positions,
 // an MLP with squared ReLU, or a mixture of such MLPs.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"

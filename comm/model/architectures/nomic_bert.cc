@@ -1,5 +1,6 @@
-// NomicBERT (nomic-embed-text): BERT with rotation in place of learned positions, gated MLPs, and biases only in norms.
-// The published files name their settings as GPT-2's files do; HF's own class names the settings as BERT's files do.
+// NomicBERT (nomic-embed-text) is BERT with RoPE in place of learned positions, with gated MLPs, and with biases only
+// in norms. The published files name their settings as GPT-2's files do; HF's own class names the settings as BERT's
+// files do.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/encoder_family.h"

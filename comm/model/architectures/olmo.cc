@@ -1,6 +1,6 @@
-// OLMo 2 and 3: norms after attention and MLP instead of before them, and norms over all queries and all keys of a
-// token. In the third generation, three of four layers have a window, and the fourth uses rotation scaled for long
-// contexts.
+// OLMo 2 and 3 have norms after attention and MLP instead of before them, and normalize all queries of a token
+// together, and all its keys together. In OLMo 3, three of four layers have a sliding window. In the fourth, RoPE is
+// scaled for long contexts.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/gguf_layers.h"

@@ -1,4 +1,5 @@
-// OLMoE: Llama with norms over all queries and all keys of a token; every MLP is a mixture.
+// OLMoE is Llama in which every MLP is a mixture of experts. It normalizes all queries of a token together, and all its
+// keys together.
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/llama.h"
 #include "comm/model/architectures/mixtures.h"

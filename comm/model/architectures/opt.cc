@@ -1,4 +1,4 @@
-// OPT: learned positions, which begin at the third row of their table, and ReLU.
+// OPT has learned positions, which begin at the third row of their table. Its activation is usually ReLU.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/layer_norm_family.h"

@@ -1,5 +1,5 @@
-// Phi-1, Phi-1.5 and Phi-2: a part of each head rotates; attention and MLP are parallel and share a norm; biases
-// everywhere, also in the output head. Most tensors have Llama's names.
+// In Phi-1, Phi-1.5 and Phi-2, RoPE rotates a part of each head. Attention and MLP are parallel and share a norm. All
+// products have biases, including the output head. Most tensors have Llama's names.
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/layer_norm_family.h"
 #include "comm/model/architectures/llama.h"

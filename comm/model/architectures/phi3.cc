@@ -1,5 +1,5 @@
-// Phi-3, Phi-3.5 and Phi-4 have Llama's layers with fused queries, keys and values, and fused gates and ups. Only a
-// part of every head is rotated, with longrope. All layers share one window.
+// Phi-3, Phi-3.5 and Phi-4 have Llama's layers with fused queries, keys and values, and fused gates and ups. In some
+// models RoPE rotates only a part of each head, or is scaled with longrope. All layers share one sliding window.
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/gguf_names.h"
 #include "comm/model/architectures/llama.h"

@@ -1,5 +1,5 @@
-// Phi-3.5-MoE: LayerNorm, biases in attention and in the output head, SparseMixer routers with two experts for each
-// token, and one window for all layers.
+// Phi-3.5-MoE has LayerNorm, biases in attention and in the output head, and one sliding window for all layers. Its
+// SparseMixer routers choose two experts for each token.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/layer_norm_family.h"

@@ -1,5 +1,5 @@
-// Qwen2, Qwen2.5 and Qwen3: Llama's layers. The second generation has biases of queries, keys and values; the third
-// normalizes each query and key head.
+// Qwen2, Qwen2.5 and Qwen3 have Llama's layers. Qwen2 and Qwen2.5 have biases of queries, keys and values. Qwen3
+// normalizes each query head and key head.
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/llama.h"
 #include "comm/model/architectures/rotation.h"

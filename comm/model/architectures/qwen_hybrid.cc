@@ -1,5 +1,5 @@
-// Qwen3-Next and the text models of Qwen3.5: the gated delta rule in most layers, attention with a gated output in the
-// others; MLPs, or mixtures with a shared expert.
+// Qwen3-Next and the text models of Qwen3.5 have the gated delta rule in most layers, and attention with a gated output
+// in the others. The models have MLPs, or mixtures of experts with a shared expert.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/gguf_layers.h"

@@ -1,4 +1,4 @@
-// Qwen2 and Qwen3 models with mixtures of experts: attention as in the dense models, with experts in some or all
+// Qwen2 and Qwen3 models with mixtures of experts have the attention of the dense models, with experts in some or all
 // layers. Qwen2 mixtures also have a shared expert.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"

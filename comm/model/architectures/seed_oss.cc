@@ -1,4 +1,4 @@
-// Seed-OSS: Llama with biases of queries, keys and values.
+// Seed-OSS is Llama with biases of queries, keys and values.
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/gguf_names.h"
 #include "comm/model/architectures/llama.h"

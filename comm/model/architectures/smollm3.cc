@@ -1,4 +1,4 @@
-// SmolLM3: Llama in which every fourth layer does not rotate.
+// SmolLM3 is Llama in which every fourth layer does not use RoPE.
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/llama.h"
 #include "comm/model/architectures/rotation.h"

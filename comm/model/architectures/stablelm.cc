@@ -1,5 +1,5 @@
-// StableLM: Llama with LayerNorm and rotation of a part of each head. Attention and MLP may be parallel and share a
-// norm.
+// StableLM is Llama with LayerNorm, in which RoPE rotates a part of each head. Attention and MLP may be parallel and
+// share a norm.
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/gguf_names.h"
 #include "comm/model/architectures/layer_norm_family.h"

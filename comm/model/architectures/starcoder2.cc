@@ -1,5 +1,5 @@
-// StarCoder2: LayerNorm, grouped queries, a window, biases, an MLP without a gate. All tensors but the MLP's have
-// Llama's names.
+// StarCoder2 has LayerNorm, grouped-query attention, a sliding window, biases, and an MLP without a gate. All tensors
+// except the MLP's have Llama's names.
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/layer_norm_family.h"
 #include "comm/model/architectures/llama.h"

@@ -76,7 +76,8 @@ void Engine::CountGenerated(Request& request, int tokens) {
   WaitingQueue::ChargeGenerated(request, tokens);
 }
 
-/// Counts a verified guess. `num_delivered`: delivered tokens of this step, the token sampled after the guess included.
+/// Counts the right and the wrong tokens of a verified guess. `num_delivered`: the number of tokens that this step
+/// delivered to the client, which may include the token sampled after the guess.
 void Engine::CountDrafts(const Scheduler::Drawn& drawn, int num_delivered) {
   const int right = static_cast<int>(drawn.tokens.size()) - 1;
   const int accepted = std::min(right, num_delivered);
@@ -88,7 +89,7 @@ void Engine::CountDrafts(const Scheduler::Drawn& drawn, int num_delivered) {
   drawn.request->sink->OnDrafts(drawn.sequence->choice, accepted, drawn.num_drafts - accepted);
 }
 
-/// Remembers an ended answer, from which later answers' guesses may come.
+/// Keeps the tokens of an ended answer, so that guesses of later answers can be taken from them.
 void Engine::Remember(const Request& request, const Sequence& sequence) {
   const auto prompt = static_cast<size_t>(sequence.num_prompt_tokens);
   answers_.Add(request, std::span<const TokenId>(sequence.tokens).subspan(prompt));

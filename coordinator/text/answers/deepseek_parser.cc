@@ -1,6 +1,6 @@
-// Parser of calls between the marks of DeepSeek's and Kimi's models. V3 and R1:
-// <｜tool▁call▁begin｜>function<｜tool▁sep｜>name, a line break, and the arguments between ```json and ```. V3.1:
-// <｜tool▁call▁begin｜>name<｜tool▁sep｜>arguments. Kimi-K2:
+// Parser of calls between the marks of DeepSeek's and Kimi's models. DeepSeek V3 and R1 write
+// <｜tool▁call▁begin｜>function<｜tool▁sep｜>name, a line break, and the arguments between ```json and ```. DeepSeek V3.1
+// writes <｜tool▁call▁begin｜>name<｜tool▁sep｜>arguments. Kimi-K2 writes
 // <|tool_call_begin|>functions.name:0<|tool_call_argument_begin|>arguments.
 #include "coordinator/text/answers/format_parsers.h"
 #include "coordinator/text/answers/step_parser.h"

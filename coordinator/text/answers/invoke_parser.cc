@@ -1,6 +1,6 @@
-// Parser of calls that name functions and parameters in attributes. MiniMax-M2: <minimax:tool_call>, then for each call
-// <invoke name="f">, <parameter name="key">value</parameter> for each argument, and </invoke>. DeepSeek V3.2 writes the
-// same with ｜DSML｜ in every tag, and says of each value whether it is a string.
+// Parser of calls that name functions and parameters in attributes. MiniMax-M2 writes <minimax:tool_call>, then for
+// each call <invoke name="f">, <parameter name="key">value</parameter> for each argument, and </invoke>. DeepSeek V3.2
+// writes the same with ｜DSML｜ in every tag, and says of each value whether it is a string.
 #include "coordinator/text/answers/format_parsers.h"
 #include "coordinator/text/answers/json_scanner.h"
 #include "coordinator/text/answers/tool.h"

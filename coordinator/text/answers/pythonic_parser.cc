@@ -1,5 +1,5 @@
-// Parser of calls written as Python: name(key=value). Llama: the whole answer is a list of calls, perhaps between two
-// control tokens. LFM2: lists stand between two marks. OLMo 3: lines of calls stand between two marks.
+// Parser of calls written as Python: name(key=value). With Llama, the whole answer is a list of calls, perhaps between
+// two control tokens. LFM2 writes lists between two marks, and OLMo 3 writes lines of calls between two marks.
 #include "coordinator/text/answers/format_parsers.h"
 #include "coordinator/text/answers/python_arguments.h"
 #include "coordinator/text/answers/step_parser.h"

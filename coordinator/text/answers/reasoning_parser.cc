@@ -191,7 +191,7 @@ class ReasoningParser : public AnswerParser {
     return BeginAnswer(0, true);
   }
 
-  /// Begins the words after `blanks` bytes of whitespace (`thought`: and after thoughts). False: more text is needed.
+  /// Begins the words after `blanks` bytes of whitespace. thought: thoughts came before. False: more text is needed.
   bool BeginAnswer(size_t blanks, bool thought = false) {
     const std::string& mark = marks_.response;
     if (!mark.empty() && (thought || has_response())) {
