@@ -1,17 +1,24 @@
-// Tests how many batches a BatchRunner works on at the same time, and how much memory they take. No request is answered
-// here: tests/e2e/batches_test.py runs batches on a server.
+// Tests how many batches a BatchRunner works on at the same time, how much memory they take, and which requests run. No
+// model answers here: tests/e2e/batches_test.py runs batches on a server.
 #include "coordinator/api/batches/batch_runner.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 
 namespace quire {
 namespace {
@@ -35,6 +42,39 @@ class DrainingPort : public LinePort {
   std::function<void()> on_look_;
 };
 
+/// A port that answers requests whose body has "short" at once. Other requests run until the runner stops them.
+class HoldingPort : public LinePort {
+ public:
+  explicit HoldingPort(asio::io_context& io) : io_(io) {}
+  std::optional<HttpResponse> Admit(HttpRequest&) override { return std::nullopt; }
+  asio::awaitable<void> Handle(HttpRequest& request, HttpResponder& responder) override {
+    const std::string client = request.client;
+    most_[client] = std::max(most_[client], ++running_[client]);
+    if (request.body.find("short") == std::string::npos) {
+      asio::steady_timer timer(io_, std::chrono::hours(1));
+      responder.on_gone = [&timer] { timer.cancel(); };
+      co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
+      ++stopped_;
+    } else {
+      HttpResponse answer{.status = 200, .body = "{}"};
+      co_await responder.Send(std::move(answer));
+    }
+    --running_[client];
+  }
+  int num_pending_of_others() const override { return others_; }
+  bool draining() const override { return false; }
+
+  int running(const std::string& client) { return running_[client]; }
+  int most(const std::string& client) { return most_[client]; }
+  int stopped() const { return stopped_; }
+  void SetOthers(int others) { others_ = others; }
+
+ private:
+  asio::io_context& io_;
+  std::map<std::string, int> running_, most_;
+  int stopped_ = 0, others_ = 0;
+};
+
 class BatchRunnerTest : public testing::Test {
  protected:
   static constexpr int64_t kEnded = 1, kOpen = int64_t{1} << 40;  // ends of completion windows, in seconds since 1970
@@ -52,9 +92,14 @@ class BatchRunnerTest : public testing::Test {
     fs::remove_all(folder_);
   }
 
-  BatchRecord Create(const std::string& client, int64_t window_seconds) {
+  /// Creates a batch with `lines` equal requests.
+  BatchRecord Create(const std::string& client, int64_t window_seconds, int lines = 1, const std::string& prompt = "") {
     const std::shared_ptr<FileDraft> draft = store_->BeginFile(client);
-    store_->AppendTo(*draft, R"({"custom_id":"a","method":"POST","url":"/v1/completions","body":{}})");
+    for (int i = 0; i < lines; ++i) {
+      store_->AppendTo(*draft, R"({"custom_id":")" + std::to_string(i) +
+                                   R"(","method":"POST","url":"/v1/completions","body":{"prompt":")" + prompt +
+                                   "\"}}\n");
+    }
     const FileRecord file = store_->FinishFile(*draft, "in.jsonl", 0);
     return store_->CreateBatch(client, {"/v1/completions", file.id, "1s", window_seconds, {}, 0});
   }
@@ -67,10 +112,11 @@ class BatchRunnerTest : public testing::Test {
     }
     return true;
   }
-  void Begin() {
+  void Begin(LinePort& port) {
     runner_ = std::make_unique<BatchRunner>(*store_, disk_, memory_, 4, [](const std::string&) { return true; });
-    runner_->Begin(io_->get_executor(), port_);
+    runner_->Begin(io_->get_executor(), port);
   }
+  void Begin() { Begin(port_); }
   std::string WhyWaiting(const BatchRecord& batch) const {
     BatchView view = batch.ToView();
     runner_->Complete(view);
@@ -84,6 +130,7 @@ class BatchRunnerTest : public testing::Test {
   DrainingPort port_{[this] { most_memory_ = std::max(most_memory_, memory_.taken()); }};
   WorkPool disk_{{.threads = 1, .large_bytes = SIZE_MAX}};
   std::unique_ptr<asio::io_context> io_ = std::make_unique<asio::io_context>(1);
+  HoldingPort holding_port_{*io_};
   std::unique_ptr<BatchRunner> runner_;
 };
 
@@ -150,6 +197,45 @@ TEST_F(BatchRunnerTest, ExpiredBatch_EndsUnread_WhenItsClientCanNeverHaveTheMemo
   const BatchRecord ended = store_->FindBatch("anna", batch.id);
   ASSERT_EQ(ended.faults.size(), 1u);
   EXPECT_EQ(ended.faults[0].code, "batch_expired");
+}
+
+TEST_F(BatchRunnerTest, BatchOfShortRequests_Ends_WhileAnotherClientsRequestsHoldAllPlaces) {
+  Create("mallory", kOpen, 30);
+  Begin(holding_port_);
+  ASSERT_TRUE(RunUntil([&] { return holding_port_.running("mallory") == 4; }));
+  Create("bob", kOpen, 9, "short");
+  runner_->Wake();
+  EXPECT_TRUE(RunUntil([&] { return Count(BatchStatus::kCompleted) == 1; }));
+  EXPECT_GE(holding_port_.stopped(), 1);
+  EXPECT_TRUE(RunUntil([&] { return holding_port_.running("mallory") == 4; })) << "stopped requests run again";
+  EXPECT_EQ(holding_port_.most("mallory"), 4);
+}
+
+TEST_F(BatchRunnerTest, Batches_RunEqualNumbersOfRequests_WhenTheRequestsOfBothClientsAreLong) {
+  Create("mallory", kOpen, 30);
+  Begin(holding_port_);
+  ASSERT_TRUE(RunUntil([&] { return holding_port_.running("mallory") == 4; }));
+  Create("bob", kOpen, 30);
+  runner_->Wake();
+  EXPECT_TRUE(RunUntil([&] { return holding_port_.running("bob") == 2; }));
+  int looks = 0;
+  EXPECT_TRUE(RunUntil([&] { return ++looks > 50; }));
+  EXPECT_EQ(holding_port_.running("mallory"), 2);
+  EXPECT_EQ(holding_port_.running("bob"), 2);
+  EXPECT_EQ(holding_port_.stopped(), 2) << "no more requests are stopped than bob's batch needs";
+}
+
+TEST_F(BatchRunnerTest, BatchOfEachClient_RunsOneRequest_WhileOtherRequestsRun) {
+  holding_port_.SetOthers(1);
+  Create("mallory", kOpen, 30);
+  Begin(holding_port_);
+  ASSERT_TRUE(RunUntil([&] { return holding_port_.running("mallory") == 1; }));
+  Create("bob", kOpen, 30);
+  runner_->Wake();
+  EXPECT_TRUE(RunUntil([&] { return holding_port_.running("bob") == 1; }));
+  int looks = 0;
+  EXPECT_TRUE(RunUntil([&] { return ++looks > 50; }));
+  EXPECT_EQ(runner_->in_flight(), 2);
 }
 
 }  // namespace

@@ -4,8 +4,8 @@
 #include <ctime>
 #include <deque>
 #include <map>
-#include <set>
 #include <string>
+#include <vector>
 
 #include "coordinator/api/batches/batch_runner.h"
 #include "coordinator/http/byte_budget.h"
@@ -17,10 +17,10 @@ struct BatchRunner::Active {
   std::string id, client, endpoint;
   int64_t expires_at = 0;
   Turn turn = Turn::kRun;
-  ByteBudget::Lease memory;             // memory of the scan, then of `pending`; returned by Drop() on the I/O thread
-  std::deque<LinePlace> pending;        // requests without a result that are not running
-  std::set<LineResponder*> responders;  // the responders of running requests
-  std::map<int64_t, int> failures;      // failed tries of each request that is tried again, by its line
+  ByteBudget::Lease memory;       // memory of the scan, then of `pending`; returned by Drop() on the I/O thread
+  std::deque<LinePlace> pending;  // requests without a result that are not running
+  std::vector<LineResponder*> responders;  // of running requests, in the order in which the requests began
+  std::map<int64_t, int> failures;         // failed tries of each request that is tried again, by its line
   int in_flight = 0;
   bool ready = false;     // the input file has been read
   bool stopping = false;  // no further request of the batch may run

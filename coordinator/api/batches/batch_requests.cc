@@ -64,22 +64,23 @@ asio::awaitable<bool> BatchRunner::TryLine(ActivePtr batch, const LinePlace& pla
   }
   const std::string request_id = NewStoredId("req_");
   const auto spilled = std::make_shared<SpilledAnswer>(store_, disk_, batch->client);
-  HttpResponse answer = co_await Ask(batch, std::move(asked->body), request_id, spilled);
-  if (batch->stopping || PutOff(*batch, place, answer)) co_return false;
+  std::optional<HttpResponse> answer = co_await Ask(batch, std::move(asked->body), request_id, spilled);
+  if (!answer || batch->stopping || PutOff(*batch, place, *answer)) co_return false;
   const auto line = std::make_shared<ResultLine>();
-  line->begin = BatchAnswerBegin(NewStoredId("batch_req_"), asked->custom_id, answer.status, request_id);
+  line->begin = BatchAnswerBegin(NewStoredId("batch_req_"), asked->custom_id, answer->status, request_id);
   line->spilled = spilled->draft();
-  line->end = std::move(answer.body);
+  line->end = std::move(answer->body);
   line->end += kBatchAnswerEnd;
-  co_await Record(batch, answer.status == 200, line);
+  co_await Record(batch, answer->status == 200, line);
   co_return true;
 }
 
 /// Gives a request to the data port, as if the request had come over a connection, and returns the answer.
+/// Returns nothing when the runner stopped the request.
 /// `request_id`: the request's id in the server's records and in the result line. `spilled` takes the text of a long
 /// answer.
-asio::awaitable<HttpResponse> BatchRunner::Ask(ActivePtr batch, std::string body, std::string request_id,
-                                                std::shared_ptr<SpilledAnswer> spilled) {
+asio::awaitable<std::optional<HttpResponse>> BatchRunner::Ask(ActivePtr batch, std::string body, std::string request_id,
+                                                              std::shared_ptr<SpilledAnswer> spilled) {
   LineResponder responder([spilled](std::string text) { return spilled->Take(std::move(text)); });
   responder.record.id = request_id;
   HttpRequest request{.method = "POST", .path = batch->endpoint, .body = std::move(body)};
@@ -88,10 +89,11 @@ asio::awaitable<HttpResponse> BatchRunner::Ask(ActivePtr batch, std::string body
   request.share = batch->client.empty() ? "batches" : batch->client;
   request.background = true;
   std::optional<HttpResponse> refusal = port_->Admit(request);
-  if (refusal) co_return std::move(*refusal);
-  batch->responders.insert(&responder);
+  if (refusal) co_return refusal;
+  batch->responders.push_back(&responder);
   co_await port_->Handle(request, responder);
-  batch->responders.erase(&responder);
+  std::erase(batch->responders, &responder);
+  if (responder.was_stopped()) co_return std::nullopt;
   co_return responder.Take();
 }
 

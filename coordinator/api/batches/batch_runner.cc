@@ -147,7 +147,7 @@ void BatchRunner::StopWhatIsOver() {
     if (batch->ready && !batch->stopping && !batch->ending && batch->expires_at <= NowSeconds())
       Stop(*batch, BatchStatus::kExpired);
     if (batch->stopping) {
-      const std::set<LineResponder*> running = batch->responders;
+      const std::vector<LineResponder*> running = batch->responders;
       for (LineResponder* responder : running) responder->Leave();
     }
     // The disk's thread uses batch->pending until the batch is ready, and again while the batch ends.
@@ -156,12 +156,6 @@ void BatchRunner::StopWhatIsOver() {
     batch->ending = true;
     Spawn(End(batch));
   }
-}
-
-/// Returns the number of requests of batches that may run at the same time now.
-int BatchRunner::Allowed() const {
-  if (port_->draining()) return 0;
-  return port_->num_pending_of_others() > 0 ? 1 : concurrency_;
 }
 
 /// True when requests of the client's batches may run: its key may still generate, and the store has space for results.
@@ -191,29 +185,6 @@ void BatchRunner::Complete(BatchView& view) const {
   const ActivePtr active = found == active_.end() ? nullptr : *found;
   view.running = active == nullptr ? 0 : active->in_flight;
   view.why_waiting = WhyWaiting(view, active);
-}
-
-BatchRunner::ActivePtr BatchRunner::NextWithLine() {
-  for (auto it = active_.begin(); it != active_.end(); ++it) {
-    const ActivePtr batch = *it;
-    if (!batch->ready || batch->stopping || batch->pending.empty() || batch->rests_until > Clock::now()) continue;
-    if (!MayGo(batch->client)) continue;
-    active_.splice(active_.end(), active_, it);
-    return batch;
-  }
-  return nullptr;
-}
-
-void BatchRunner::StartLines() {
-  while (in_flight_ < Allowed()) {
-    const ActivePtr batch = NextWithLine();
-    if (batch == nullptr) return;
-    const LinePlace place = batch->pending.front();
-    batch->pending.pop_front();
-    ++in_flight_;
-    ++batch->in_flight;
-    Spawn(RunLine(batch, place));
-  }
 }
 
 asio::awaitable<void> BatchRunner::End(ActivePtr batch) {

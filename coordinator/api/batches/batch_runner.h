@@ -6,6 +6,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -20,10 +21,11 @@ namespace quire {
 class SpilledAnswer;
 
 /// Runs the requests of batches like other requests of their clients, but without a connection. Each client's batches
-/// run one after the other, the oldest first; batches of different clients take turns. Expired and cancelled batches do
-/// not wait for batches that run. A batch's requests use its client's share of memory. Other
-/// requests go first (HttpRequest::background): while other requests wait or run, only one request of a batch runs at a
-/// time. All methods run on the I/O thread; the store is used on the disk's thread.
+/// run one after the other, the oldest first; batches of different clients share the places for requests equally. While
+/// a batch has more than its part and another waits for a place, the batch's latest requests are stopped, and run again
+/// later. Expired and cancelled batches do not wait for batches that run. A batch's requests use its client's share of
+/// memory. Other requests go first (HttpRequest::background): while other requests wait or run, only one request of
+/// each client's batches runs at a time. All methods run on the I/O thread; the store is used on the disk's thread.
 class BatchRunner {
  public:
   /// At most `concurrency` requests run at the same time. Calls `may_run` before every request, to learn whether the
@@ -47,7 +49,12 @@ class BatchRunner {
   /// kExpire: to end a batch whose window ended before the work began. kCancel: to end a batch that was cancelled
   /// before the work began; its input is not read.
   enum class Turn { kRun, kExpire, kCancel };
-  struct Active;    // a batch that is worked on
+  struct Active;  // a batch that is worked on
+  /// The number of requests of batches that may run at the same time now. `each`: every batch may run this many, even
+  /// if others run more than `in_all` together, as long as at most `concurrency` run.
+  struct Places {
+    int in_all = 0, each = 0;
+  };
   class OpenTimer;  // the timer that Wake cancels
   using ActivePtr = std::shared_ptr<Active>;
 
@@ -61,14 +68,16 @@ class BatchRunner {
   static void Stop(Active& batch, BatchStatus ends_as);
   void StopWhatIsOver();
   void StartLines();
-  int Allowed() const;
+  bool HasLine(const Active& batch) const;
+  Places PlacesNow() const;
   bool MayGo(const std::string& client) const;
   std::string WhyWaiting(const BatchView& view, const ActivePtr& active) const;
-  ActivePtr NextWithLine();
+  ActivePtr NextWithLine() const;
+  void TakeAPlaceBack(int each);
   boost::asio::awaitable<void> RunLine(ActivePtr batch, LinePlace place);
   boost::asio::awaitable<bool> TryLine(ActivePtr batch, const LinePlace& place);
-  boost::asio::awaitable<HttpResponse> Ask(ActivePtr batch, std::string body, std::string request_id,
-                                           std::shared_ptr<SpilledAnswer> spilled);
+  boost::asio::awaitable<std::optional<HttpResponse>> Ask(ActivePtr batch, std::string body, std::string request_id,
+                                                          std::shared_ptr<SpilledAnswer> spilled);
   bool PutOff(Active& batch, const LinePlace& place, const HttpResponse& answer);
   boost::asio::awaitable<void> Record(ActivePtr batch, bool well, std::shared_ptr<ResultLine> line);
   boost::asio::awaitable<void> End(ActivePtr batch);

@@ -46,6 +46,8 @@ class LineResponder : public HttpResponder {
     co_return;
   }
   bool gone() const override { return gone_; }
+  /// True when Leave() ended the answer before it was whole.
+  bool was_stopped() const { return gone_ && !whole_ && !failed_; }
 
   /// Marks the answer as abandoned: no client waits for it any more.
   void Leave() {
