@@ -216,7 +216,9 @@ Subcommand AddCache(CLI::App& app) {
   const auto command = std::make_shared<quire::CacheCommand>();
   CLI::App* cache = app.add_subcommand(
       "cache", "List, verify, prune, export or import the blocks that servers keep in --kv-disk");
-  cache->add_option("action", command->action, "ls, verify, prune, export or import")->required();
+  cache->add_option("action", command->action, "ls, verify, prune, export or import")
+      ->required()
+      ->check(CLI::IsMember({"ls", "verify", "prune", "export", "import"}));
   cache->add_option("directory", command->directory, "The directory")->required();
   cache->add_option("archive", command->archive, "export, import: the file");
   cache->add_option("--size", command->gibibytes, "prune, import: GiB that all blocks may have then (import: 16)")

@@ -138,8 +138,6 @@ int Import(KvFolder& folder, const CacheCommand& command) {
 void CheckCache(const CacheCommand& command) {
   const std::string& action = command.action;
   const bool prunes = action == "prune", exports = action == "export", imports = action == "import";
-  if (!prunes && !exports && !imports && action != "ls" && action != "verify")
-    Fail("quire cache {}: give ls, verify, prune, export or import", WithoutControls(action));
   if (prunes && !command.gibibytes && !command.days)
     Fail("quire cache prune: give --size GIB, --days N or both; --size 0 removes every block");
   if (!prunes && command.days) Fail("--days is of quire cache prune");

@@ -72,7 +72,8 @@ constexpr Entry kFiles[] = {
 
 std::string InGroff(std::string_view text) {
   std::string escaped = text.starts_with('.') || text.starts_with('\'') ? "\\&" : "";
-  for (const char c : text) escaped += c == '\\' ? "\\e" : c == '-' ? "\\-" : std::string(1, c);
+  // Macros such as .B would take quotation marks for the ends of an argument and drop them.
+  for (const char c : text) escaped += c == '\\' ? "\\e" : c == '-' ? "\\-" : c == '"' ? "\\(dq" : std::string(1, c);
   return escaped;
 }
 

@@ -79,8 +79,7 @@ TEST(DescribeNumbersTest, Line_MarksTypesThatQuireChose_AndNamesTheFlagForExactT
   EXPECT_EQ(DescribeNumbers(asked, Settled(asked, "mha")), "KV cache float32 (auto), activations int16 (auto)");
   asked.exact = true;
   asked.compute.activations = ActivationType::kInt16;
-  EXPECT_EQ(DescribeNumbers(asked, Settled(asked, "gptq")),
-            "KV cache float32 (--exact), activations int16");
+  EXPECT_EQ(DescribeNumbers(asked, Settled(asked, "gptq")), "KV cache float32 (--exact), activations int16");
 }
 
 TEST(CheckBackendSettingsTest, Exact_IsRefused_WithCoarserTypesAndOnGpus) {
@@ -135,6 +134,17 @@ TEST(CheckBackendSettingsTest, Fp8Quantization_IsRefusedOnCpus) {
   EXPECT_THAT([&] { CheckBackendSettings(asked, BackendKind::kCpu, "a test"); },
               testing::ThrowsMessage<Error>(
                   testing::AllOf(testing::HasSubstr("--quantization fp8"), testing::HasSubstr("int8 or int4"))));
+}
+
+TEST(CheckBackendSettingsTest, RefusalOnCpus_NamesTheRemedy_WhenATypeNeedsAGpu) {
+  Topology halves, floats, caches;
+  halves.compute.dtype = ModelDtype::kFloat16;
+  floats.compute.quantization = Quantization::kFp8;
+  caches.compute.kv_cache_dtype = KvCacheDtype::kFp8;
+  for (const Topology& asked : {halves, floats, caches}) {
+    EXPECT_THAT([&] { CheckBackendSettings(asked, BackendKind::kCpu, "a test"); },
+                testing::ThrowsMessage<Error>(testing::HasSubstr("leave it out")));
+  }
 }
 
 TEST(CheckBackendSettingsTest, Speculation_IsRefusedOnGpus) {

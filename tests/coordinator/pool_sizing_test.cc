@@ -1,5 +1,6 @@
 #include "coordinator/cluster/launch/pool_sizing.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -135,6 +136,40 @@ std::vector<RankInfo> LimitedRanks(int64_t total, int64_t available, int64_t wei
     rank.weight_bytes = weights;
   }
   return ranks;
+}
+
+TEST(PoolSizingTest, Refusal_NamesSwapSpaceAndAdapters_WhenTheyLeaveNothingToTheKvCache) {
+  Topology t;
+  t.lora.dirs = {"/adapters"};
+  t.lora.memory_bytes = 300 * kMiB;
+  const auto refused_with = [&](const std::string& remedy) {
+    EXPECT_THAT(Refusal(t, BackendKind::kCpu, Ranks(400 * kMiB)),
+                testing::HasSubstr("0 are there; " + remedy + ", free memory"));
+  };
+  refused_with("lower --lora-memory");
+  t.cache.host_swap_bytes = 50 * kMiB;
+  refused_with("lower --swap-space or --lora-memory");
+  t.lora.dirs.clear();
+  t.cache.host_swap_bytes = 200 * kMiB;
+  refused_with("lower --swap-space");
+}
+
+TEST(PoolSizingTest, Refusal_IsOfASetting_WhenTheKvCacheCouldNotFitIntoAnEmptyHostEither) {
+  Topology t;
+  t.lora.dirs = {"/adapters"};
+  t.lora.memory_bytes = 300 * kMiB;
+  const auto choose = [&](int64_t total) {
+    ChoosePools(t, BackendKind::kCpu, LimitedRanks(total, 400 * kMiB, 0), {.max_model_len = 64});
+  };
+  EXPECT_THROW(choose(500 * kMiB), SettingsError);
+  try {
+    choose(800 * kMiB);
+    ADD_FAILURE();
+  } catch (const SettingsError& error) {
+    ADD_FAILURE() << "a later try may find more memory";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("lower --lora-memory"));
+  }
 }
 
 TEST(PoolSizingTest, Sizes_AreRefused_WhenTheHostCanNeverHoldThem) {

@@ -857,7 +857,9 @@ class UnknownFieldTest(FieldCase):
                 ("/v1/responses", {"input": "hi"}, "max_tokens", "max_output_tokens"), ("/v1/responses", {"input": "hi"}, "reasoning_effort", "reasoning.effort"),
                 ("/v1/responses", {"input": "hi"}, "messages", "input"), ("/v1/responses", {"input": "hi"}, "response_format", "text.format"),
                 ("/v1/messages", chat | {"max_tokens": 1}, "stop", "stop_sequences"), ("/v1/messages", chat | {"max_tokens": 1}, "reasoning_effort", "output_config.effort"),
-                ("/v1/chat/completions", chat, "max_output_tokens", "max_tokens"), ("/v1/completions", {"prompt": "hi"}, "num_predict", "max_tokens")):
+                ("/v1/chat/completions", chat, "max_output_tokens", "max_tokens"), ("/v1/completions", {"prompt": "hi"}, "num_predict", "max_tokens"),
+                ("/v1/chat/completions", chat, "prompt", "messages, or prompt of /v1/completions"),
+                ("/v1/completions", {"prompt": "hi"}, "messages", "prompt, or messages of /v1/chat/completions")):
             status, answer = self.server.post(path, body | {sent: 3})
             self.assertEqual(status, 400, (path, sent, answer))
             self.assertRegex(answer["error"]["message"], f"^{sent} is .*; use {re.escape(here)}$")

@@ -812,9 +812,11 @@ class CommandLineTest(unittest.TestCase):
         formatted = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-rLL=78n"], input=quire("manual").stdout, capture_output=True, text=True, check=True)
         self.assertEqual(formatted.stderr, "")
         self.assertGreater(formatted.stdout.count("\n"), 500)
+        self.assertIn('quire chat --system "Be brief." --temperature 0.2', re.sub(r"\x1b\[\d*m|.\x08", "", formatted.stdout))
 
     def test_completions_offer_the_values_of_flags(self):
         self.assertIn('"quire serve --backend") COMPREPLY=($(compgen -W "auto cpu cuda" ', quire("completion", "bash").stdout)
+        self.assertIn('"quire cache") commands="ls verify prune export import"', quire("completion", "bash").stdout)
         self.assertIn("-l generation-config -x -a 'auto model quire none'", quire("completion", "fish").stdout)
 
 

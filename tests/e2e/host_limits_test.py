@@ -166,6 +166,13 @@ class SizesTest(unittest.TestCase):
                     self.assertRegex(" ".join(said["warnings"]), told)
                     self.assertRegex(run("check", *flags).stdout, f"warning sizes .*{told}")
 
+    def test_serve_refuses_adapters_that_leave_nothing_to_the_kv_cache_with_status_2(self):
+        with tempfile.TemporaryDirectory() as folder:
+            flags = ("--lora-dir", folder, "--lora-memory", "200000GiB")
+            done = run("serve", *flags)
+            self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+            self.assertRegex(done.stdout + done.stderr, "the KV cache needs at least .*; lower --lora-memory, free memory")
+
     def test_server_and_check_warn_of_too_few_file_descriptors(self):
         few = ("prlimit", "--nofile=1000:1000")
         done = run("check", prefix=few)

@@ -151,8 +151,8 @@ void CallPreparer::FindModel(GenerateCall& call) const {
 /// tokenised.
 void CallPreparer::CheckSize(std::string_view text, const char* field) const {
   if (!tokenizer_.SurelyExceeds(text, static_cast<size_t>(options_.request.max_model_len))) return;
-  throw ContextLengthError(options_.request.max_model_len, fmt::format("a prompt of {} bytes has more", text.size()),
-                           field);
+  throw ContextLengthError(options_.request.max_model_len,
+                           fmt::format("a prompt of {} bytes has more: shorten it", text.size()), field);
 }
 
 /// Applies the request's context edits. Returns the list of edits made; null when the request asks for none, or when
@@ -189,7 +189,7 @@ MarkedText CallPreparer::RenderChat(GenerateCall& call, const std::stop_token& s
 
 /// Returns the error for a prompt with more tokens than the context.
 ApiError CallPreparer::PromptTooLong(const GenerateCall& call) const {
-  return ContextLengthError(options_.request.max_model_len, "the prompt has more", FieldOf(call));
+  return ContextLengthError(options_.request.max_model_len, "the prompt has more: shorten it", FieldOf(call));
 }
 
 bool CallPreparer::Knows(const std::vector<TokenId>& tokens) const {

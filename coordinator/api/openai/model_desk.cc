@@ -89,9 +89,10 @@ int ModelDesk::MaxTokens(const GenerateCall& call, size_t longest_prompt) const 
   const int room = limits.request.max_model_len - static_cast<int>(longest_prompt);
   const int64_t per_choice = limits.pool_tokens / call.best_of - static_cast<int64_t>(longest_prompt);
   if (room < 1) {
-    throw ContextLengthError(limits.request.max_model_len,
-                             fmt::format("the prompt has {}, and the answer needs room, too", longest_prompt),
-                             call.chat ? "messages" : "prompt");
+    throw ContextLengthError(
+        limits.request.max_model_len,
+        fmt::format("the prompt has {}, and the answer needs room, too: shorten it", longest_prompt),
+        call.chat ? "messages" : "prompt");
   }
   if (!call.max_tokens) {
     return static_cast<int>(std::max<int64_t>(1, std::min<int64_t>({room, call.default_max_tokens(), per_choice})));
@@ -99,10 +100,10 @@ int ModelDesk::MaxTokens(const GenerateCall& call, size_t longest_prompt) const 
   if (call.cut_to_context)
     return static_cast<int>(std::max<int64_t>(1, std::min<int64_t>({*call.max_tokens, room, per_choice})));
   if (*call.max_tokens > room) {
-    throw ContextLengthError(
-        limits.request.max_model_len,
-        fmt::format("max_tokens {} and the prompt's {} tokens exceed it", *call.max_tokens, longest_prompt),
-        "max_tokens");
+    throw ContextLengthError(limits.request.max_model_len,
+                             fmt::format("max_tokens {} and the prompt's {} tokens exceed it: lower one of them",
+                                         *call.max_tokens, longest_prompt),
+                             "max_tokens");
   }
   return *call.max_tokens;
 }

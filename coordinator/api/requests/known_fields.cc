@@ -112,6 +112,8 @@ struct Renamed {
 };
 
 constexpr Renamed kRenamed[] = {
+    {FieldsOf::kCompletions, "messages", "prompt, or messages of /v1/chat/completions"},
+    {FieldsOf::kChat, "prompt", "messages, or prompt of /v1/completions"},
     {FieldsOf::kMessages, "max_completion_tokens max_output_tokens max_new_tokens n_predict", "max_tokens"},
     {FieldsOf::kMessages, "stop", "stop_sequences"},
     {FieldsOf::kMessages, "response_format json_schema text", "output_config.format"},

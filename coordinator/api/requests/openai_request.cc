@@ -159,7 +159,8 @@ void ReadMaxTokens(const JsonFields& fields, const RequestLimits& limits, Genera
     if (*value == 0 && !call.echo && call.num_prompt_logprobs < 0)
       JsonFields::Refuse(name, "must be at least 1; 0 is for echo and prompt_logprobs, which ask for the prompt");
     if (*value > limits.max_model_len)
-      throw ContextLengthError(limits.max_model_len, fmt::format("{} is {}", name, *value), name);
+      throw ContextLengthError(limits.max_model_len, fmt::format("{} is {}: lower it, or leave it out", name, *value),
+                               name);
     if (!call.max_tokens) call.max_tokens = static_cast<int>(*value);
   }
 }
@@ -211,7 +212,7 @@ std::vector<PromptInput> ReadPrompts(const char* name, const Json* prompt, const
   if (prompt == nullptr) JsonFields::Refuse(name, "is missing: give a text or token ids");
   const auto ids = [&](const Json& list) {
     if (list.size() > static_cast<size_t>(limits.max_model_len) && !truncated)
-      throw ContextLengthError(limits.max_model_len, fmt::format("the prompt has {}", list.size()), name);
+      throw ContextLengthError(limits.max_model_len, fmt::format("the prompt has {}: shorten it", list.size()), name);
     return ReadTokenIds(list, name, list.size(), limits.vocab_size);
   };
   if (prompt->is_string()) return {prompt->get<std::string>()};

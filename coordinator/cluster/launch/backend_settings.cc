@@ -77,13 +77,14 @@ void CheckBackendSettings(const Topology& topology, BackendKind backend, const s
   } else {
     if (topology.exact) CheckExact(asked);
     if (asked.dtype != ModelDtype::kAuto && asked.dtype != ModelDtype::kFloat32)
-      RefuseOnCpu("--dtype", asked.dtype, why, "the CPU computes in float32");
+      RefuseOnCpu("--dtype", asked.dtype, why, "leave it out: the CPU computes in float32");
     if (asked.attention_backend != AttentionBackend::kAuto)
-      RefuseOnCpu("--attention-backend", asked.attention_backend, why, "the CPU has one attention, auto");
+      RefuseOnCpu("--attention-backend", asked.attention_backend, why, "leave it out: the CPU has one attention");
     if (asked.quantization == Quantization::kFp8)
-      RefuseOnCpu("--quantization", asked.quantization, why, "the CPU takes int8 or int4");
+      RefuseOnCpu("--quantization", asked.quantization, why,
+                  "give int8 or int4, or leave it out: files in FP8 are read without it");
     if (kept == KvCacheDtype::kFp8)
-      RefuseOnCpu("--kv-cache-dtype", kept, why, "the CPU keeps float32, float16 or int8");
+      RefuseOnCpu("--kv-cache-dtype", kept, why, "give float32, float16 or int8, or leave it out");
   }
 }
 

@@ -19,6 +19,14 @@ constexpr int64_t kDefaultCpuKvBytes = int64_t{4} << 30;
 // A plan names every block of each added state; more blocks would make that list longer than a long block table.
 constexpr int64_t kMostStateBlocks = 4096;
 
+/// Returns the part of a remedy that names the settings which leave less memory to the KV cache; empty when there are
+/// none.
+std::string RemedyOfShares(int64_t swap, int64_t adapters) {
+  if (swap > 0 && adapters > 0) return "lower --swap-space or --lora-memory, ";
+  if (swap > 0) return "lower --swap-space, ";
+  return adapters > 0 ? "lower --lora-memory, " : "";
+}
+
 /// Returns the number of blocks, the null block included.
 int ChooseNumBlocks(const Topology& topology, BackendKind backend, const std::vector<RankInfo>& ranks,
                     const PoolDemand& demand) {
@@ -26,13 +34,17 @@ int ChooseNumBlocks(const Topology& topology, BackendKind backend, const std::ve
   if (topology.cache.num_blocks > 0) return topology.cache.num_blocks + 1;
   // The CPU ranks of a host share its memory; each GPU rank reports the memory of its own GPU.
   std::map<std::string, int> sharers = RanksOfAllReplicas(topology, ranks);
-  int64_t per_block = 0, available = INT64_MAX;
+  const int64_t swap = cuda ? 0 : topology.cache.host_swap_bytes;  // on CPUs, swapped blocks use the same memory
+  const int64_t adapters = topology.lora.dirs.empty() ? 0 : topology.lora.memory_bytes;  // loaded later
+  // `ever`: the bytes that would be available if nothing else were in the hosts' memory.
+  int64_t per_block = 0, available = INT64_MAX, ever = INT64_MAX;
   for (const RankInfo& rank : ranks) {
     per_block = std::max(per_block, rank.bytes_per_block);
-    const int64_t swap = cuda ? 0 : topology.cache.host_swap_bytes;  // on CPUs, swapped blocks use the same memory
-    const int64_t adapters = topology.lora.dirs.empty() ? 0 : topology.lora.memory_bytes;  // loaded later
-    available = std::min(available, rank.available_bytes / (cuda ? 1 : sharers[rank.host]) - swap - adapters -
-                                        rank.working.of_steps());
+    const auto part_of = [&](int64_t bytes) {
+      return bytes / (cuda ? 1 : sharers[rank.host]) - swap - adapters - rank.working.of_steps();
+    };
+    available = std::min(available, part_of(rank.available_bytes));
+    if (!cuda && rank.memory_bytes > 0) ever = std::min(ever, part_of(rank.memory_bytes));
   }
   int64_t budget = topology.cache.memory_bytes;
   if (budget == 0) {
@@ -44,10 +56,11 @@ int ChooseNumBlocks(const Topology& topology, BackendKind backend, const std::ve
   const int64_t blocks = std::min({budget / per_block, most_useful + 1, int64_t{INT32_MAX}});
   if (blocks < 2) {
     const std::string problem = fmt::format(
-        "the KV cache needs at least {} bytes per worker ({} bytes a block), {} are there; free memory, or raise "
+        "the KV cache needs at least {} bytes per worker ({} bytes a block), {} are there; {}free memory, or raise "
         "--kv-cache-memory-bytes or --gpu-memory-utilization",
-        2 * per_block, per_block, std::max<int64_t>(0, budget));
-    if (topology.cache.memory_bytes > 0 || topology.cache.memory == 0) throw SettingsError(problem);
+        2 * per_block, per_block, std::max<int64_t>(0, budget), RemedyOfShares(swap, adapters));
+    const bool never_fits = topology.cache.memory * static_cast<double>(ever) < 2.0 * static_cast<double>(per_block);
+    if (topology.cache.memory_bytes > 0 || never_fits) throw SettingsError(problem);
     throw Error(problem);  // a later try may find more memory
   }
   return static_cast<int>(blocks);
