@@ -75,10 +75,9 @@ asio::awaitable<bool> BatchRunner::TryLine(ActivePtr batch, const LinePlace& pla
   co_return true;
 }
 
-/// Gives a request to the data port, as if the request had come over a connection, and returns the answer.
-/// Returns nothing when the runner stopped the request.
-/// `request_id`: the request's id in the server's records and in the result line. `spilled` takes the text of a long
-/// answer.
+/// Gives a request to the data port, as if the request had come over a connection, and returns the answer. Returns
+/// nothing when the runner stopped the request. `request_id`: the request's id in the server's records and in the
+/// result line. `spilled` takes the text of a long answer.
 asio::awaitable<std::optional<HttpResponse>> BatchRunner::Ask(ActivePtr batch, std::string body, std::string request_id,
                                                               std::shared_ptr<SpilledAnswer> spilled) {
   LineResponder responder([spilled](std::string text) { return spilled->Take(std::move(text)); });
