@@ -30,8 +30,8 @@ BatchRunner::ActivePtr BatchRunner::NextWithLine() const {
 }
 
 void BatchRunner::StartLines() {
+  const Places places = PlacesNow();
   while (const ActivePtr batch = NextWithLine()) {
-    const Places places = PlacesNow();
     const bool below_its_part = batch->in_flight < places.each;
     if (in_flight_ >= (below_its_part ? concurrency_ : places.in_all)) {
       if (below_its_part) TakeAPlaceBack(places.each);
