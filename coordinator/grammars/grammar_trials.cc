@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -31,6 +32,20 @@ std::chrono::nanoseconds ProcessTime(pid_t pid) {
   if (::clock_getcpuclockid(pid, &clock) != 0 || ::clock_gettime(clock, &now) != 0) return {};
   return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
 }
+
+/// Adds the processor time that a process takes during this object's life to a sum.
+class ProcessMeter {
+ public:
+  ProcessMeter(pid_t pid, std::chrono::nanoseconds& sum) : pid_(pid), begin_(ProcessTime(pid)), sum_(sum) {}
+  ~ProcessMeter() { sum_ += std::max(ProcessTime(pid_) - begin_, std::chrono::nanoseconds(0)); }
+  ProcessMeter(const ProcessMeter&) = delete;
+  ProcessMeter& operator=(const ProcessMeter&) = delete;
+
+ private:
+  pid_t pid_;
+  std::chrono::nanoseconds begin_;
+  std::chrono::nanoseconds& sum_;
+};
 
 /// Executes the compiler in the child process after fork, with `socket` as its standard input. Allocates no memory,
 /// because another thread may have held the allocator's lock at the fork.
@@ -94,6 +109,7 @@ void GrammarTrials::Start(const std::stop_token& stop) {
   }
   pid_ = pid;
   fd_ = sockets[0];
+  const ProcessMeter meter(pid, spent_);
   const FrameSocket socket(fd_);
   const auto deadline = Clock::now() + limits_.wall;
   bool ready = socket.Send(Encode(*vocabulary_, 0, 0));
@@ -111,6 +127,7 @@ std::optional<std::string> GrammarTrials::Ask(const GrammarSource& source, const
   const FrameSocket socket(fd_);
   const auto deadline = Clock::now() + limits_.wall;
   const auto most = ProcessTime(pid_) + limits_.processor;
+  const ProcessMeter meter(pid_, spent_);
   bool gone = !socket.Send(Encode(GrammarMessage{++last_ticket_, source}, 0, 0));
   while (!gone && !socket.Readable(std::chrono::milliseconds(10))) {
     if (stop.stop_requested()) throw Stopped();

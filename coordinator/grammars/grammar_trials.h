@@ -39,6 +39,9 @@ class GrammarTrials {
   /// Ends the process, which frees its memory, unless a trial is under way. May be called from any thread.
   void EndIfIdle();
 
+  /// Returns the processor time that all trials so far took, the starts of their processes included.
+  std::chrono::nanoseconds spent() const { return spent_; }
+
   /// Returns the compiler's process id; 0: no process.
   pid_t pid() const { return pid_; }
 
@@ -55,6 +58,7 @@ class GrammarTrials {
   pid_t pid_ = 0;
   int fd_ = -1;
   uint64_t last_ticket_ = 0;
+  std::chrono::nanoseconds spent_{0};
   bool told_of_end_ = false, told_of_lack_ = false;  // true: logged already; clients could fill the log
 };
 

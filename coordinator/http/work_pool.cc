@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "comm/base/error.h"
 #include "comm/base/give_way.h"
@@ -14,6 +15,8 @@ namespace quire {
 namespace {
 
 constexpr std::chrono::milliseconds kLeastPause(5), kLongestPause(250);  // pauses between checks of running jobs
+
+thread_local std::chrono::nanoseconds charged_also{0};  // for the job that this thread runs
 
 std::chrono::nanoseconds TimeOf(clockid_t clock) {
   timespec now{};
@@ -149,6 +152,8 @@ void WorkPool::WatchJobs() {
   }
 }
 
+void WorkPool::ChargeAlso(std::chrono::nanoseconds time) { charged_also += time; }
+
 void WorkPool::RunJobs() {
   GiveWayToWorkers();
   clockid_t clock = 0;
@@ -162,7 +167,7 @@ void WorkPool::RunJobs() {
     lock.unlock();
     job->work(job->stop.get_token());
     job->work = nullptr;
-    const auto took = ThreadTime() - begin;
+    const auto took = ThreadTime() - begin + std::exchange(charged_also, {});
     lock.lock();
     if (num_computing_ > 0) shares_.Charge(job->client, took, WorkShares::Clock::now());
     running_.erase(job->place);

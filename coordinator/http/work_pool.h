@@ -30,8 +30,9 @@ class WorkPool {
     size_t jobs_per_client = 1024;
     size_t large_bytes = 64 << 10;  // a job of more bytes is large
     bool beside_workers = false;    // the pool shares its processors with workers
-    // The most processor time of one job; after it the job is asked to stop. Every kind of work should end earlier by a
-    // limit of its own, so job_time matters only where such a limit fails. 0: no limit.
+    std::chrono::milliseconds at_once = WorkShares::kAtOnce;  // processor time of a client without a pause (WorkShares)
+    // The most processor time of one job, which is then asked to stop; 0: no limit. Every kind of work has a lower
+    // limit of its own, so job_time matters only where such a limit fails.
     std::chrono::milliseconds job_time{20'000};
   };
   /// The work of a job. The work must check the token every few milliseconds, end soon after a stop, and never throw.
@@ -49,6 +50,8 @@ class WorkPool {
   JobPtr Add(const std::string& client, size_t bytes, Work work);
   /// Drops a waiting job, and asks a running job to stop. True when the job was dropped. Callable from any thread.
   bool Cancel(const JobPtr& job);
+  /// Charges the running job's client with another process's processor time. Called by the job's work.
+  static void ChargeAlso(std::chrono::nanoseconds time);
   /// True when the job was asked to stop because it took Limits::job_time. Callable from any thread.
   bool TookTooLong(const JobPtr& job) const;
   /// Drops waiting jobs, asks running jobs to stop, and waits for them.
@@ -64,7 +67,6 @@ class WorkPool {
     explicit Computing(WorkPool& pool) : pool_(pool) { ++pool_.num_computing_; }
     ~Computing() { pool_.EndComputing(); }
     Computing(const Computing&) = delete;
-    Computing& operator=(const Computing&) = delete;
 
    private:
     WorkPool& pool_;
@@ -89,7 +91,7 @@ class WorkPool {
   std::list<JobPtr> running_;
   size_t num_waiting_ = 0;
   int num_large_ = 0;  // large jobs that run
-  WorkShares shares_{static_cast<unsigned>(OwnProcessorRoom().count)};
+  WorkShares shares_{static_cast<unsigned>(OwnProcessorRoom().count), limits_.at_once};
   bool stopped_ = false;
   std::vector<std::thread> threads_;
   std::condition_variable watch_;  // wakes watcher_: a job began where none ran, or the pool stops

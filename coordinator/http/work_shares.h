@@ -8,14 +8,16 @@ namespace quire {
 
 /// The share of the workers' processors that clients' jobs in the WorkPool may take. Ranks run in lock-step, so a
 /// moment taken from one rank's core delays all ranks. All clients together therefore get a twentieth of the cores in
-/// the long run, in even parts. A client may take 0.2 s of a core without a pause; after that its next job waits, at
-/// most a minute. For each client the class keeps a leaky bucket, as the time when the bucket will be empty. Not
-/// thread-safe.
+/// the long run, in even parts. A client may take the time `at_once` of a core without a pause; after that its next job
+/// waits, at most a minute. For each client the class keeps a leaky bucket, as the time when the bucket will be empty.
+/// Not thread-safe.
 class WorkShares {
  public:
   using Clock = std::chrono::steady_clock;
 
-  explicit WorkShares(unsigned cores);
+  static constexpr std::chrono::milliseconds kAtOnce{200};
+
+  explicit WorkShares(unsigned cores, std::chrono::milliseconds at_once = kAtOnce);
 
   /// Returns the time from which the client's next job may begin; a time in the past means at once.
   Clock::time_point Next(const std::string& client) const;
@@ -28,6 +30,7 @@ class WorkShares {
   Clock::duration Filling(std::chrono::nanoseconds took, size_t clients) const;
 
   double cores_;  // cores that all clients together get
+  std::chrono::milliseconds at_once_;
   std::map<std::string, Clock::time_point> empty_;
   Clock::time_point sweep_{};  // when empty buckets are removed next
 };

@@ -44,13 +44,22 @@ namespace asio = boost::asio;
 namespace {
 constexpr auto kLastAnswers = std::chrono::milliseconds(150);  // each of the last two pauses (Leave)
 constexpr auto kJoinLimit = std::chrono::seconds(20), kHurriedJoinLimit = std::chrono::seconds(3);  // waits for threads
-const WorkPool::Limits kOfGrammars{.threads = 1, .jobs = 1024, .jobs_per_client = 128, .large_bytes = SIZE_MAX};
 void AddRoutes(DataPort::Options& options, std::vector<std::vector<Routes<DataHandler>::Route>> routes) {
   for (auto& some : routes) std::ranges::move(some, std::back_inserter(options.more_routes));
 }
 /// True when the coordinator must leave the cores to the workers on this host. Several models share all cores.
 bool IsBesideWorkers(const Topology& topology) {
   return NumModels(topology) > 1 || WorkersNeedAllCores(topology, WorkPool::Limits().threads);
+}
+
+/// Returns the limits of the pool that compiles grammars on trial.
+WorkPool::Limits OfGrammars(const Topology& topology) {
+  return {.threads = 1,
+          .jobs = 1024,
+          .jobs_per_client = 128,
+          .large_bytes = SIZE_MAX,
+          .beside_workers = IsBesideWorkers(topology),
+          .at_once = std::chrono::seconds(1)};
 }
 
 /// Returns the limits of the pool for files and batches.
@@ -126,7 +135,7 @@ class Server {
         if (io_ != nullptr) asio::post(*io_, [this, model, reason] { OnModelLost(model, reason); });
       });
       WorkPool pool({.beside_workers = IsBesideWorkers(topology_)});
-      WorkPool grammar_pool(kOfGrammars);
+      WorkPool grammar_pool(OfGrammars(topology_));
       Metrics metrics(models_.Topologies());
       WorkPool disk_pool(OfDisk(topology_));
       BatchService batches(kept_.get(), disk_pool, data_memory_, topology_.batches.concurrency,

@@ -96,6 +96,18 @@ TEST(GrammarTrialsTest, EndIfIdle_EndsTheProcess_AfterATrial) {
   EXPECT_NE(trials.pid(), 0);
 }
 
+TEST(GrammarTrialsTest, Spent_GrowsByTheProcessorTimeOfEachTrial_AlsoOfOneThatTookTooLong) {
+  const std::string accept = ShellSend(Encode(GrammarReady{}, 0, 0));
+  const std::string work = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; ";
+  GrammarTrials trials = Trials({"/bin/sh", "-c", accept + work + accept + "while true; do :; done"},
+                                {.processor = std::chrono::milliseconds(300)});
+  trials.Try(kSource, {});
+  const auto after_first = trials.spent();
+  EXPECT_GT(after_first, std::chrono::milliseconds(1));
+  EXPECT_THROW(trials.Try(kSource, {}), Error);
+  EXPECT_GE(trials.spent() - after_first, std::chrono::milliseconds(300));
+}
+
 TEST(GrammarTrialsTest, EndIfIdle_LeavesATrialAlone) {
   const TemporaryDirectory folder;
   const std::string started = folder / "started", go = folder / "go";

@@ -107,6 +107,15 @@ TEST(WorkSharesTest, Clients_ShareATwentiethOfTheCores_BeyondTheirInitialAllowan
   EXPECT_EQ(shares.num_clients(), 1u) << "nothing is kept of those who rested";
 }
 
+TEST(WorkSharesTest, Client_MayTakeTheGivenTimeAtOnce) {
+  WorkShares shares(2, milliseconds(1000));
+  const WorkShares::Clock::time_point begin{};
+  shares.Charge("mallory", milliseconds(1000), begin);
+  EXPECT_LE(shares.Next("mallory"), begin);
+  shares.Charge("mallory", milliseconds(10), begin);
+  EXPECT_EQ(shares.Next("mallory"), begin + milliseconds(100));
+}
+
 TEST(WorkSharesTest, LongJob_MakesItsClientRest_AtMostAMinute) {
   WorkShares shares(2);
   const WorkShares::Clock::time_point begin{};
@@ -163,6 +172,21 @@ TEST(WorkPoolTest, Client_RestsWhileWorkersCompute_ButOtherClientsDoNot) {
   const WorkPool::Computing computing(pool);
   pool.Add("mallory", kSmall, Busy(milliseconds(0), mallory));
   AwaitDone(mallory, 3);  // ends after the client's wait, although no event wakes a thread
+}
+
+TEST(WorkPoolTest, Client_RestsForTheTimeOfAnotherProcess_WhenItsJobChargesThatTimeToo) {
+  WorkPool pool({.threads = 1, .large_bytes = SIZE_MAX, .beside_workers = true});
+  std::atomic<int> mallory{0}, alice{0};
+  const WorkPool::Computing computing(pool);
+  pool.Add("mallory", kSmall, [&](const std::stop_token& stop) {
+    WorkPool::ChargeAlso(std::chrono::hours(1));
+    Busy(milliseconds(0), mallory)(stop);
+  });
+  AwaitDone(mallory, 1);
+  pool.Add("mallory", kSmall, Busy(milliseconds(0), mallory));
+  pool.Add("alice", kSmall, Busy(milliseconds(0), alice));
+  AwaitDone(alice, 1);
+  EXPECT_EQ(mallory, 1);
 }
 
 TEST(WorkPoolTest, Client_DoesNotRest_OnProcessorsThatWorkersDoNotUse) {

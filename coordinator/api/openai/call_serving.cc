@@ -145,7 +145,7 @@ asio::awaitable<void> DataPort::Generate(HttpRequest& request, HttpResponder& re
   std::vector<std::vector<TokenId>> prompt_ids;
   if (call.return_token_ids) prompt_ids = prepared->prompts;
   const int64_t reserved = ReservedBytes(*prepared);
-  const WorkPool::Computing computing(means_.pool);
+  const WorkPool::Computing computing(means_.pool), beside_grammars(means_.grammar_pool);
   const CallContext context{desk.model.text().tokenizer, means_.keeper, desk.model, desk.model.spec().eos_token_ids,
                             request.share};
   RunningCall running(context, call, std::move(prepared->prompts), max_tokens, id, name, executor);

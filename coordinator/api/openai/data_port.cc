@@ -210,6 +210,20 @@ asio::awaitable<std::optional<PreparedCall>> DataPort::Prepare(const ModelDesk& 
   co_return prepared;
 }
 
+/// Compiles the grammar on trial. Charges the job's client with the processor time of the trial, and with that of the
+/// ranks, each of which compiles a correct grammar again.
+void TryAndCharge(ServedModel& model, const GrammarSource& source, const std::stop_token& stop) {
+  GrammarTrials& trials = model.grammars();
+  const auto before = trials.spent();
+  try {
+    trials.Try(source, stop);
+  } catch (...) {
+    WorkPool::ChargeAlso(trials.spent() - before);
+    throw;
+  }
+  WorkPool::ChargeAlso((trials.spent() - before) * (1 + model.topology().parallel.num_ranks()));
+}
+
 /// Compiles the call's grammar, if it has one, as the workers will do. Returns false when the client has left
 /// meanwhile. Grammars have their own thread, where clients take turns, so that no other work waits for them.
 asio::awaitable<bool> DataPort::TryGrammar(ModelDesk& desk, const GenerateCall& call, const std::string& share,
@@ -218,7 +232,7 @@ asio::awaitable<bool> DataPort::TryGrammar(ModelDesk& desk, const GenerateCall& 
   std::function<bool(const std::stop_token&)> work = [&desk, source = call.sampling.grammar,
                                                       field = call.grammar_field](const std::stop_token& stop) {
     try {
-      desk.model.grammars().Try(source, stop);
+      TryAndCharge(desk.model, source, stop);
     } catch (const Error& error) {
       JsonFields::Refuse(field.c_str(), error.what());
     }
