@@ -21,7 +21,7 @@ namespace quire {
 /// Threads for work that would hold up the I/O thread because its cost grows with a request or an answer. Each client
 /// has a queue, and queues take turns: a job waits for at most one job of each other client. Large jobs leave one
 /// thread free for small jobs. The number of waiting jobs is bounded. While workers compute on the same processors,
-/// clients get only a small share of the processors (WorkShares).
+/// clients get only a small share (WorkShares).
 class WorkPool {
  public:
   struct Limits {
@@ -45,10 +45,9 @@ class WorkPool {
   WorkPool(const WorkPool&) = delete;
   WorkPool& operator=(const WorkPool&) = delete;
 
-  /// Queues a job that processes `bytes` bytes. Returns null when too many jobs wait, or the pool has stopped. Callable
-  /// from any thread.
+  /// Queues a job for `bytes` bytes. Returns null when too many jobs wait or the pool has stopped. Any thread may call.
   JobPtr Add(const std::string& client, size_t bytes, Work work);
-  /// Drops a waiting job, and asks a running job to stop. True when the job was dropped. Callable from any thread.
+  /// Drops a waiting job and returns true, or asks a running job to stop. Callable from any thread.
   bool Cancel(const JobPtr& job);
   /// Charges the running job's client with another process's processor time. Called by the job's work.
   static void ChargeAlso(std::chrono::nanoseconds time);
