@@ -21,9 +21,9 @@ class SpilledAnswer;
 
 /// Runs the requests of batches like other requests of their clients, but without a connection. Each client's batches
 /// run one after the other, the oldest first; batches of different clients take turns. Expired and cancelled batches do
-/// not wait for batches that run. A batch's requests use its client's share of memory. Other
-/// requests go first (HttpRequest::background): while other requests wait or run, only one request of a batch runs at a
-/// time. All methods run on the I/O thread; the store is used on the disk's thread.
+/// not wait for batches that run. A batch's requests use its client's share of memory. Other requests go first
+/// (HttpRequest::background): while other requests wait or run, a request of a batch begins only when no request of any
+/// batch runs. All methods run on the I/O thread; the store is used on the disk's thread.
 class BatchRunner {
  public:
   /// At most `concurrency` requests run at the same time. Calls `may_run` before every request, to learn whether the
@@ -37,7 +37,7 @@ class BatchRunner {
   /// Makes the runner look at the batches again. Call it after a batch was created or cancelled.
   void Wake();
   int in_flight() const { return in_flight_; }
-  /// Fills in how many requests of a batch run now, and what the batch waits for.
+  /// Fills in how many requests of the batch run now, and what the batch waits for, unless the batch is over.
   void Complete(BatchView& view) const;
 
  private:

@@ -8,8 +8,8 @@
 namespace quire {
 
 // Names in a BatchStore's directory: FILE (content), FILE.json, BATCH.json, BATCH.output and BATCH.errors (results of a
-// batch that is not over), FILE.json.damaged and BATCH.json.damaged (records that a start could not read). FILE and
-// BATCH are ids.
+// batch that is not over), FILE.json.damaged and BATCH.json.damaged (records that a start could not read), names with
+// kUnfinishedEnd (files that are being written), and lock. FILE and BATCH are ids.
 inline constexpr std::string_view kFilePrefix = "file-", kBatchPrefix = "batch_";
 inline constexpr std::string_view kRecordEnd = ".json", kOutputEnd = ".output", kErrorsEnd = ".errors";
 inline constexpr std::string_view kDamagedEnd = ".damaged";

@@ -79,7 +79,7 @@ void UploadForm::Push(std::string_view bytes) {
   }
 }
 
-/// Reads the next part of the form from buffer_. Returns false when more bytes are needed.
+/// Processes the bytes in buffer_ to the end of the present stage. Returns false when more bytes are needed.
 bool UploadForm::Step() {
   if (stage_ == Stage::kPreamble || stage_ == Stage::kContent) return FindBoundary();
   if (stage_ == Stage::kAfterBoundary) {
