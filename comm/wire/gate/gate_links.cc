@@ -117,7 +117,7 @@ void GateLinks::TakeNewOnes() {
 
 /// Sets the events that epoll reports of both sides. A side is watched for reading unless bytes from it still wait to
 /// be forwarded, and for writing while bytes wait to be sent to it. Once one side has closed, only the other side is
-/// watched, for writing, and the link gets a deadline. Returns false when epoll fails, which ends the link.
+/// watched, for writing, until a deadline ends the link. Returns false when epoll fails, which ends the link.
 bool GateLinks::Watch(Link& link, uint64_t number) {
   if (link.ended >= 0) {  // the closed side would report its end forever, and the other side has no receiver any more
     if (link.watched[link.ended] == 0) return true;

@@ -27,7 +27,7 @@ extern const HandshakeCommand kReadyCommand;
 /// The server's answer to a client that is refused.
 extern const HandshakeCommand kErrorCommand;
 
-/// What the bytes of a message that have arrived say about it.
+/// The state of a message of which some bytes have arrived.
 struct PrefixState {
   bool wrong = false;  // no further bytes can make the message valid
   size_t missing = 0;  // number of bytes that must come next in any case; 0: the message is complete

@@ -21,9 +21,9 @@ class SpilledAnswer;
 
 /// Runs the requests of batches like other requests of their clients, but without a connection. Each client's batches
 /// run one after the other, the oldest first; batches of different clients take turns. Expired and cancelled batches do
-/// not wait for batches that run. A batch's requests use its client's share of memory. Other requests go first
-/// (HttpRequest::background): while other requests wait or run, a request of a batch begins only when no request of any
-/// batch runs. All methods run on the I/O thread; the store is used on the disk's thread.
+/// not wait for batches that run. A batch's requests use its client's share of memory. Other
+/// requests go first (HttpRequest::background): while other requests wait or run, only one request of a batch runs at a
+/// time. All methods run on the I/O thread; the store is used on the disk's thread.
 class BatchRunner {
  public:
   /// At most `concurrency` requests run at the same time. Calls `may_run` before every request, to learn whether the

@@ -186,7 +186,7 @@ std::optional<HttpResponse> DataPort::RefuseForQuota(const std::string& client, 
 /// Parses and tokenises the body. Returns nullopt when the client left meanwhile. Short bodies of completions and
 /// embeddings are prepared on the I/O thread, except when the tokenizer splits text with a model's own patterns, or
 /// when the body may have a grammar, because a few bytes of grammar can take a second. All other bodies go to the pool.
-/// For a chat, the body's size does not bound the cost of the template. A body of /v1/responses may continue a stored
+/// The size of a chat's body does not bound the cost of its template. A body of /v1/responses may continue a stored
 /// answer, so its size includes the longest stored conversation of the client.
 asio::awaitable<std::optional<PreparedCall>> DataPort::Prepare(const ModelDesk& desk, HttpRequest& request,
                                                                HttpResponder& responder, Dialect dialect) {
