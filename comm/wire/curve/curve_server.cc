@@ -147,8 +147,8 @@ uint64_t CurveServer::num_refused() const { return impl_->num_refused; }
 uint64_t CurveServer::CountRefused() { return ++impl_->num_refused; }
 
 bool CurveServer::CanOpen(std::span<const uint8_t> hello) const {
-  // The client's key comes after the frame's head, the command's name, version and padding. After the key come the
-  // nonce's end and a box of 64 zeros.
+  // The client's key comes after the frame's head, the command's name, version and padding. After the key come the last
+  // 8 bytes of the nonce, and a box with 64 zeros.
   constexpr size_t kKey = 2 + 6 + 2 + 72, kNonce = kKey + sizeof(RawKey), kNonceEnd = 8, kBox = kNonce + kNonceEnd;
   constexpr size_t kPlain = 64, kBoxed = crypto_box_MACBYTES + kPlain;
   static_assert(sizeof(RawKey) == crypto_box_PUBLICKEYBYTES);

@@ -164,7 +164,7 @@ GateLinks::Carried GateLinks::Carry(Way& way) {
   return Carried::kGoesOn;
 }
 
-/// Handles an event on one side. Returns false when the link has ended.
+/// Handles the events on one side. Returns false when the link must be removed.
 bool GateLinks::Serve(Link& link, int side, uint32_t events) {
   const bool ended = (events & (EPOLLHUP | EPOLLERR)) != 0;
   if (link.ended >= 0) return !ended && Carry(link.ways[link.ended]) == Carried::kGoesOn;

@@ -17,7 +17,8 @@ namespace quire {
 /// replaces workers, changes settings and records profiles. Used by the I/O thread only.
 class AdminControl {
  public:
-  /// Callbacks of the data port. The data port refuses new requests while draining, and is not ready while paused.
+  /// Callbacks of the data port. While draining, the data port refuses new generating requests. While draining or
+  /// paused, its endpoint /ready answers 503.
   struct DataPort {
     std::function<void(bool draining, bool paused)> set_accepting;
     std::function<int()> pending_requests;

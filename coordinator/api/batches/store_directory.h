@@ -50,7 +50,7 @@ class StoreDirectory {
   Descriptor directory_, lock_;
 };
 
-/// The suffix of a file that is still being written. A file with this suffix at start is a leftover.
+/// The suffix of a file that is still being written. Such a file is a leftover when the server starts.
 inline constexpr std::string_view kUnfinishedEnd = ".tmp";
 
 /// Writes all bytes, or throws Error with `what` and the system's reason.

@@ -17,7 +17,7 @@ inline constexpr std::string_view kDamagedEnd = ".damaged";
 /// Returns the id with which a file name in the directory begins.
 inline std::string IdOfName(const std::string& name) { return name.substr(0, name.find('.')); }
 
-/// Returns a new random id, which does not reveal the number of other ids.
+/// Returns a new id: `prefix` and random digits, which do not reveal the number of other ids.
 std::string NewStoredId(std::string_view prefix);
 
 /// Return the names of the files to which a batch's results are added.

@@ -24,7 +24,8 @@ std::string_view WithoutBlanks(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
 }
 
-/// Returns the parameters of `form-data; name="file"; filename="a.jsonl"`, with their names in lower case.
+/// Returns the parameters of a header's value, such as `form-data; name="file"; filename="a.jsonl"`, by their names in
+/// lower case.
 std::map<std::string, std::string> ParametersOf(std::string_view value) {
   std::map<std::string, std::string> parameters;
   size_t at = value.find(';');
