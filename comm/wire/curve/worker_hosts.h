@@ -23,7 +23,7 @@ class WorkerHosts {
  public:
   static constexpr size_t kMost = 128;
 
-  /// Adds an address, without its port. Does nothing when kMost addresses are known.
+  /// Adds an address. Two addresses that differ only in their ports count as one. Does nothing when kMost are known.
   void Add(const sockaddr_storage& address);
   /// Adds the address at the other end of a connected socket.
   void AddPeer(int connected);
