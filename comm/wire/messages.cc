@@ -324,7 +324,7 @@ StepResult ReadResult(const Frame& frame) {
   return result;
 }
 
-/// Writes the body of a handshake message. Each overload writes one message and returns its kind.
+/// Writes the body of a message. Each overload writes one type of message and returns its frame kind.
 struct HandshakeWriter {
   fb::FlatBufferBuilder& b;
 

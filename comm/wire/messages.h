@@ -180,8 +180,8 @@ struct GiveBlocksMessage {
 struct FreeBlocksMessage {
   std::vector<BlockId> device_runs, host_runs;
 };
-/// From the coordinator to either end of a transfer, which is no longer needed. A rank answers with a report if the
-/// transfer was under way.
+/// From the coordinator to either end of a transfer: the transfer is no longer needed. A rank answers with a report if
+/// the transfer was under way.
 struct StopBlocksMessage {
   uint64_t ticket = 0;
 };
@@ -255,8 +255,8 @@ Frame Encode(const Message& message, EpochId epoch, StepId step);
 Frame EncodePlan(const StepPlan& plan);
 Frame EncodeResult(const StepResult& result);
 
-/// Checks magic, version, kind, hash and the FlatBuffer's structure, and the length of every string and vector. Throws
-/// Error for an invalid frame; never reads outside of it. Use DecodePlan for plans.
+/// Decodes a message, and checks its magic, version, kind, hash, size and FlatBuffer structure. Throws Error for an
+/// invalid frame; never reads outside of it. Does not check a plan's values: use DecodePlan for plans.
 Message Decode(const Frame& frame);
 
 /// Decodes a plan and checks it with CheckPlan.

@@ -80,8 +80,8 @@ void CheckAdded(const AddedSequence& a, const PlanLimits& limits) {
   }
 }
 
-/// Throws Error when a plan would overwrite a block before the block is read. Swap-outs run first, then swap-ins, then
-/// copies.
+/// Throws Error when the swaps or copies of a plan would overwrite a block before it is read, or would write a block
+/// twice. Swap-outs run first, then swap-ins, then copies.
 void CheckMoves(const StepPlan& plan, const PlanLimits& limits) {
   if (plan.swap_outs.empty() && plan.swap_ins.empty() && plan.copies.empty()) return;
   IdSet written(limits.num_blocks, "writes device block"), host_written(limits.num_host_blocks, "writes host block");
@@ -106,8 +106,8 @@ void CheckMoves(const StepPlan& plan, const PlanLimits& limits) {
   }
 }
 
-/// Checks the orders to the draft model. The orders must name decodes and drafts of the plan, each at most once and in
-/// order.
+/// Checks plan.guesses, the orders to the draft model. The orders must name decodes and drafts of the plan, each at
+/// most once and in order, and ask for 1 to max_guess tokens.
 void CheckGuesses(const StepPlan& plan, const PlanLimits& limits) {
   auto decode = plan.decodes.begin();
   auto draft = plan.drafts.begin();

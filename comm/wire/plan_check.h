@@ -7,7 +7,7 @@
 
 namespace quire {
 
-/// The limits within which a plan must be before a worker executes it.
+/// The limits for the values of a plan. A worker executes only a plan within these limits.
 struct PlanLimits {
   int32_t num_blocks = 0, num_host_blocks = 0;  // both include the null block
   int32_t block_size = 0, max_running = 0, max_step_tokens = 0, max_model_len = 0, vocab_size = 0;
@@ -20,8 +20,8 @@ struct PlanLimits {
 };
 
 /// Checks the values of a plan whose structure is valid. Every block id, slot, token, count and length must be within
-/// the limits. No slot may be in the batch twice, and no block may be overwritten before it is read. Throws Error that
-/// names the slot or block. Whatever depends on earlier plans is checked by the worker's sequence table.
+/// the limits. No slot may be in the batch twice, and no block may be overwritten before it is read. Throws Error with
+/// the value that is wrong. Whatever depends on earlier plans is checked by the worker's sequence table.
 void CheckPlan(const StepPlan& plan, const PlanLimits& limits);
 
 }  // namespace quire

@@ -28,8 +28,8 @@ enum class Pooling : uint8_t {
   kColbert  // a vector of every token (PooledHead::colbert), one after another
 };
 
-/// True when the answer needs more rows than the last one. Such a prompt is always computed as chunks, from position 0
-/// on and without leaving its slot.
+/// True when the answer needs other rows than that of the last token. Such a prompt is always computed from position 0
+/// on, without leaving its slot.
 inline bool PoolsFromTheFirst(Pooling pooling) { return pooling >= Pooling::kMean; }
 /// True when every token of the prompt has numbers in the answer.
 inline bool PoolsEachToken(Pooling pooling) { return pooling >= Pooling::kAll; }

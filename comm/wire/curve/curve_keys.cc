@@ -47,7 +47,7 @@ std::string ReadPublicKey(const std::string& path) {
   return std::string(ReadKey(path, FileAccess::kOthersMayRead).view());
 }
 
-/// Reads NAME.secret and NAME.pub. Throws Error unless they belong together.
+/// Reads the key files `name`.secret and `name`.pub. Throws Error unless the two keys are a pair.
 CurveKeyPair ReadPair(const std::string& name) {
   CurveKeyPair pair{ReadPublicKey(name + ".pub"), ReadKey(name + ".secret", FileAccess::kOwnerOnly)};
   std::array<char, kZ85Bytes + 1> derived{};

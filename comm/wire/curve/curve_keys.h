@@ -26,15 +26,16 @@ struct WorkerKeys {
   std::string coordinator;  // public key
 };
 
-/// Reads a key directory (mode 0700): coordinator.secret, coordinator.pub, workers/r0.secret, workers/r0.pub, ... Every
-/// file is one line of Z85; secrets have mode 0600. Throws Error with the path and a remedy if anything differs from
-/// this (secret_file.h), and when fewer than `num_ranks` workers have keys.
+/// Reads the coordinator's keys (coordinator.secret, coordinator.pub) and the workers' public keys (workers/r0.pub,
+/// workers/r1.pub, ...) from a key directory. Each file is one line of Z85. Other users must have no access to the
+/// directory or to the secret. Throws Error with the path and a remedy if anything is wrong, or when fewer than
+/// `num_ranks` workers have keys.
 CoordinatorKeys LoadCoordinatorKeys(const std::string& directory, int num_ranks);
 /// Reads only the rank's own keys and coordinator.pub, so a host needs no secret of another host's ranks.
 WorkerKeys LoadWorkerKeys(const std::string& directory, Rank rank);
 
-/// Creates the directory with keys for `num_ranks` ranks. Existing keys stay as they are. Returns the paths of the
-/// files that were written.
+/// Creates the directory, with keys for the coordinator and for `num_ranks` ranks. Existing keys stay as they are.
+/// Returns the paths of the files that were written.
 std::vector<std::string> WriteTransportKeys(const std::string& directory, int num_ranks);
 
 CurveKeyPair MakeCurveKeyPair();

@@ -88,7 +88,7 @@ std::optional<uint16_t> HandshakeEvent(zmq::socket_t& monitor, Clock::time_point
 struct CurveServer::Impl {
   explicit Impl(CoordinatorKeys k)
       : keys(std::move(k)), raw_key(sizeof(RawKey)), context(1), handler(context, zmq::socket_type::rep) {
-    // The view of the key's text is followed by a zero, which the decoder needs.
+    // In memory, a zero byte follows the key's text. The decoder needs that byte.
     if (::zmq_z85_decode(reinterpret_cast<uint8_t*>(raw_key.data()), keys.own.secret_key.data()) == nullptr)
       Fail("the secret key is no CURVE key");
     for (size_t rank = 0; rank < keys.workers.size(); ++rank)
@@ -147,8 +147,8 @@ uint64_t CurveServer::num_refused() const { return impl_->num_refused; }
 uint64_t CurveServer::CountRefused() { return ++impl_->num_refused; }
 
 bool CurveServer::CanOpen(std::span<const uint8_t> hello) const {
-  // The client's key comes after the frame's head, the command's name, version and padding. After the key come the
-  // nonce's end and a box of 64 zeros.
+  // The client's key comes after the frame's head, the command's name, version and padding. After the key come the last
+  // 8 bytes of the nonce, and a box with 64 zeros.
   constexpr size_t kKey = 2 + 6 + 2 + 72, kNonce = kKey + sizeof(RawKey), kNonceEnd = 8, kBox = kNonce + kNonceEnd;
   constexpr size_t kPlain = 64, kBoxed = crypto_box_MACBYTES + kPlain;
   static_assert(sizeof(RawKey) == crypto_box_PUBLICKEYBYTES);
@@ -163,8 +163,7 @@ bool CurveServer::CanOpen(std::span<const uint8_t> hello) const {
 
 void CurveServer::Secure(zmq::socket_t& socket) const {
   socket.set(zmq::sockopt::curve_server, 1);
-  // The option also takes a binary key, without a copy in Z85, but only of exactly 32 bytes. ZeroMQ copies the key in
-  // either case.
+  // The option takes the key as Z85 text, as here, or as exactly 32 binary bytes. ZeroMQ copies the key in either case.
   socket.set(zmq::sockopt::curve_secretkey, impl_->keys.own.secret_key.view());
   socket.set(zmq::sockopt::zap_domain, std::string_view(kDomain));
 }

@@ -21,7 +21,7 @@ namespace quire {
 /// belong to this object's own context, whose handler starts before the first socket is created.
 class CurveServer {
  public:
-  /// Throws Error when the ZeroMQ library cannot encrypt.
+  /// Throws Error when a key is no valid Z85.
   explicit CurveServer(CoordinatorKeys keys);
   ~CurveServer();
   CurveServer(const CurveServer&) = delete;
@@ -31,7 +31,8 @@ class CurveServer {
   zmq::context_t& context();
   /// Configures the socket as a CURVE server. Call this before the socket is bound.
   void Secure(zmq::socket_t& socket) const;
-  /// Connects to a bound socket with an unknown key. Throws Error unless the socket refuses that key.
+  /// Connects to the socket that is bound to `endpoint`, with a new key that the server does not know. Throws Error
+  /// unless the socket refuses that key within 3 seconds.
   void CheckThatStrangersAreRefused(const std::string& endpoint);
 
   /// True when the client that made this HELLO frame knows this server's public key.
@@ -39,7 +40,7 @@ class CurveServer {
   /// Counts a client that was refused before the handler saw its key. Returns num_refused(), this client included.
   uint64_t CountRefused();
 
-  /// Returns the addresses from which workers have connected to any port of this server.
+  /// Returns the known addresses of workers' hosts. All ports of this server share them.
   WorkerHosts& hosts();
 
   /// Returns the number of ranks that have a key.

@@ -14,7 +14,7 @@ namespace quire {
 sockaddr_storage Stored(const sockaddr& address);
 /// Returns an IPv4 address that is written as IPv6 (::ffff:10.0.0.5) as IPv4, and any other address unchanged.
 sockaddr_storage PlainAddress(const sockaddr_storage& address);
-/// Returns the numeric address as text.
+/// Returns the address in numbers as text, without its port: "10.0.0.5".
 std::string AddressText(const sockaddr_storage& address);
 
 /// The addresses from which a server's workers connect. All ports of a server share one object. Several threads may
@@ -23,7 +23,7 @@ class WorkerHosts {
  public:
   static constexpr size_t kMost = 128;
 
-  /// Adds an address, without its port. Does nothing when kMost addresses are known.
+  /// Adds an address. Two addresses that differ only in their ports count as one. Does nothing when kMost are known.
   void Add(const sockaddr_storage& address);
   /// Adds the address at the other end of a connected socket.
   void AddPeer(int connected);
@@ -33,7 +33,7 @@ class WorkerHosts {
   void AddThisHost();
 
   std::vector<sockaddr_storage> all() const;
-  /// Grows with every new address.
+  /// Returns a number that grows with every new address.
   uint64_t version() const;
 
  private:

@@ -25,7 +25,8 @@ bool FirstMessage::Reached(std::span<const char> bytes) {
   return reached_;
 }
 
-/// Takes a byte of a frame's head. Returns true when the byte ends the head of a command that is no subscription.
+/// Takes a byte of a frame's head: the flags, the length and a command's name. Returns true when the byte ends the head
+/// of a command that is no subscription. Sets reached_ at a message or a subscription.
 bool FirstMessage::EndsHead(char byte) {
   head_.push_back(byte);
   const uint8_t flags = ByteOf(head_[0]);

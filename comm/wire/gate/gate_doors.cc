@@ -45,7 +45,8 @@ std::vector<uint32_t> WordsOf(const sockaddr_storage& address) {
   return all;
 }
 
-/// Appends steps that compare a packet's source address with the hosts of one IP version.
+/// Appends steps that return kWorkers for a packet from one of the hosts of this IP version, and kOthers for any other
+/// packet.
 void CompareSources(const std::vector<sockaddr_storage>& hosts, bool v6, std::vector<sock_filter>& program) {
   const uint32_t num_words = v6 ? 4 : 1;
   for (uint32_t i = 0; i < num_words; ++i) {
@@ -64,7 +65,7 @@ void CompareSources(const std::vector<sockaddr_storage>& hosts, bool v6, std::ve
   program.push_back(Return(kOthers));
 }
 
-/// Returns the program that chooses a socket for a packet in the kernel.
+/// Returns the program with which the kernel chooses the socket for a new connection.
 std::vector<sock_filter> ProgramFor(const std::vector<sockaddr_storage>& hosts) {
   std::vector<sock_filter> v4, program;
   CompareSources(hosts, false, v4);

@@ -21,7 +21,7 @@ class GateDoors {
   /// Error when it cannot listen.
   GateDoors(const std::string& endpoint, WorkerHosts& hosts);
 
-  /// Returns the socket for hosts that are not in the list.
+  /// Returns the socket for hosts that are not in the list of workers' hosts.
   int others() const { return others_.get(); }
   /// Returns the socket for listed hosts; -1 when others() listens for all hosts.
   int workers() const { return workers_.get(); }

@@ -115,8 +115,9 @@ void GateLinks::TakeNewOnes() {
   for (const uint64_t number : to_end) Erase(number);
 }
 
-/// Asks epoll to report when a side is readable, unless bytes from this side still wait to be forwarded, and when a
-/// side is writable, if bytes wait to be sent to this side. Returns false when epoll fails, which ends the link.
+/// Sets the events that epoll reports of both sides. A side is watched for reading unless bytes from it still wait to
+/// be forwarded, and for writing while bytes wait to be sent to it. Once one side has closed, only the other side is
+/// watched, for writing, until a deadline ends the link. Returns false when epoll fails, which ends the link.
 bool GateLinks::Watch(Link& link, uint64_t number) {
   if (link.ended >= 0) {  // the closed side would report its end forever, and the other side has no receiver any more
     if (link.watched[link.ended] == 0) return true;
@@ -141,7 +142,7 @@ bool GateLinks::WatchSide(Link& link, int side, uint32_t events, uint64_t number
   return ::epoll_ctl(epoll_.get(), operation, link.sides[side].get(), &event) == 0;
 }
 
-/// Forwards at most kAtOnce bytes in one direction.
+/// Forwards in one direction: first the bytes that still wait, then at most kAtOnce new bytes.
 GateLinks::Carried GateLinks::Carry(Way& way) {
   const auto waits = [] { return errno == EAGAIN || errno == EINTR; };
   while (way.full()) {
@@ -163,7 +164,7 @@ GateLinks::Carried GateLinks::Carry(Way& way) {
   return Carried::kGoesOn;
 }
 
-/// Handles an event on one side. Returns false when the link has ended.
+/// Handles the events on one side. Returns false when the link must be removed.
 bool GateLinks::Serve(Link& link, int side, uint32_t events) {
   const bool ended = (events & (EPOLLHUP | EPOLLERR)) != 0;
   if (link.ended >= 0) return !ended && Carry(link.ways[link.ended]) == Carried::kGoesOn;

@@ -23,7 +23,7 @@ class GateLog {
   void Full(const std::string& address, int most) {
     if (IsTime()) spdlog::warn("turned away {} from {}: {} peers are connected already", address, endpoint_, most);
   }
-  /// Logs that a client has to wait. `error` is an errno.
+  /// Logs that a client has to wait. `error` is the errno that says why.
   void KeptWaiting(const std::string& address, int error) {
     if (IsTime())
       spdlog::warn(

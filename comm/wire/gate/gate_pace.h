@@ -6,7 +6,8 @@
 namespace quire {
 
 /// A leaky bucket that limits how often expensive work of handshakes is done: checking a HELLO takes 0.1 ms of the
-/// gate's thread, and a handshake takes 0.5 ms of ZeroMQ's thread. `empty_` is when the bucket will be empty.
+/// gate's thread, and a handshake takes 0.5 ms of ZeroMQ's thread. `empty_` is the time at which the bucket will be
+/// empty.
 class GatePace {
  public:
   using Clock = std::chrono::steady_clock;

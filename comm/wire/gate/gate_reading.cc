@@ -16,7 +16,7 @@ using Awaits = Stranger::Awaits;
 
 namespace {
 
-/// Checks the part of the awaited message that has come so far.
+/// Checks `word`, the part of the awaited message that has arrived.
 PrefixState StateOf(Awaits awaits, std::span<const uint8_t> word) {
   switch (awaits) {
     case Awaits::kGreeting:

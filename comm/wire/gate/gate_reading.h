@@ -15,7 +15,7 @@ enum class Reading { kMore, kWhole, kWrong, kGone };
 /// awaited.
 bool AwaitsPeer(Stranger::Awaits awaits);
 
-/// Reads as much of the awaited message as has arrived, and no byte beyond its end.
+/// Appends to `word` as much of the awaited message as has arrived, and no byte beyond the message's end.
 Reading ReadWord(int fd, Stranger::Awaits awaits, std::vector<uint8_t>& word);
 
 /// Sends all bytes in one call. Returns false when the socket did not take all of them; an empty socket buffer always

@@ -21,9 +21,9 @@ std::string TcpEndpointOf(int listening);
 /// True when the errno means that no descriptors, or no memory for them, are left.
 bool LacksDescriptors(int error);
 
-/// Accepts the next connection. Returns a descriptor that is not open, with errno set, when there is none. The
-/// connection does not block, sends small messages without delay (TCP_NODELAY), and ends when the peer acknowledges
-/// nothing for 3 s.
+/// Accepts the next connection. Returns a descriptor that is not open, with errno set, when there is none or when
+/// accepting fails. The connection does not block, sends small messages without delay (TCP_NODELAY), and ends when the
+/// peer leaves sent bytes unacknowledged for 3 s.
 Descriptor AcceptPeer(int listening, sockaddr_storage& peer);
 
 /// A peer's address as text, its network and its neighbourhood. A network is an IPv4 address or an IPv6 /48, and has a
@@ -37,7 +37,7 @@ PeerName NameOf(const sockaddr_storage& peer);
 /// A listening Unix socket that no other process can reach, because it has no name in the file system.
 class PrivateSocket {
  public:
-  /// Throws Error when no folder can be created for the socket.
+  /// Throws Error when no folder can be created for the socket, or when the socket cannot listen.
   PrivateSocket();
 
   /// Returns the listening socket's descriptor. The caller closes it.

@@ -39,12 +39,13 @@ struct Stranger {
   std::vector<uint8_t> said, word;  // the peer's earlier messages; the current message so far
 };
 
-/// The unauthenticated connections at a port, limited in all and for each network. A new connection is always accepted,
-/// because the oldest one is dropped: one of the same network if that network is full, otherwise one of the
-/// neighbourhood with the most connections. Connections whose peers know the server's public key are dropped only once
-/// they outnumber the others. So a flood ends no handshake, and copies of one HELLO cannot fill the port. Networks take
-/// turns for expensive work, and every second turn is for networks from which a peer was accepted before, so workers
-/// that start again do not wait behind a flood. Belongs to one thread.
+/// The unauthenticated connections at a port, limited in all and for each network. A new connection is always accepted.
+/// If its network is full, the network's oldest connection is dropped. If the port is full, the oldest connection of
+/// the neighbourhood with the most connections is dropped, if possible not one from a network from which a peer was
+/// accepted before. Connections whose peers know the server's public key are dropped last, unless they outnumber the
+/// others. So a flood ends no handshake, and copies of one HELLO cannot fill the port. Networks take turns for
+/// expensive work, and every second turn is for networks from which a peer was accepted before, so workers that start
+/// again do not wait behind a flood. Belongs to one thread.
 class Strangers {
  public:
   static constexpr size_t kMost = 256, kMostOfNetwork = 64, kMostAccepted = 1024;
@@ -68,7 +69,7 @@ class Strangers {
 
   /// Appends the connection to its network's queue for the expensive work of handshakes.
   void AwaitTurn(const Stranger& stranger);
-  /// Removes and returns the next connection whose turn it is; null when none waits.
+  /// Takes the next connection out of the queues and returns it; null when none waits.
   Stranger* NextTurn();
   bool anybody_waits() const { return !turns_[0].empty() || !turns_[1].empty(); }
 

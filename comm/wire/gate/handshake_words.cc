@@ -21,8 +21,8 @@ constexpr auto kHelloBegins = [] {
   return bytes;
 }();
 
-/// Checks one byte of a client's greeting: 0xff, eight bytes with the size of an identity (old versions may put other
-/// values into the last two), 0x7f, version, mechanism, role, zeros.
+/// Checks byte `at` of a client's greeting: 0xff, eight bytes with the size of an identity (all zero but the last two),
+/// 0x7f, version, mechanism, role, zeros.
 bool IsOfGreeting(size_t at, uint8_t byte) {
   constexpr std::string_view kMechanism = "CURVE";
   constexpr size_t kSizeEnd = 9, kVersion = 10, kName = 12, kNameEnd = 32, kRole = 32;

@@ -7,8 +7,8 @@
 
 namespace quire {
 
-/// A command of the CURVE handshake (ZMTP 3, RFC 23 and RFC 26). All handshake messages have known sizes, and an
-/// invalid message is recognised at its first wrong byte. So the gate stores no bytes that cannot belong to a
+/// A command of the CURVE handshake (ZMTP 3, RFC 23 and RFC 26). The sizes of all handshake messages have known limits,
+/// and an invalid message is recognised at its first wrong byte. So the gate stores no bytes that cannot belong to a
 /// handshake.
 struct HandshakeCommand {
   std::string_view begins;  // length of the name, the name, and the constant bytes after it
@@ -27,15 +27,15 @@ extern const HandshakeCommand kReadyCommand;
 /// The server's answer to a client that is refused.
 extern const HandshakeCommand kErrorCommand;
 
-/// The state of an incomplete message.
+/// The state of a message of which some bytes have arrived.
 struct PrefixState {
   bool wrong = false;  // no further bytes can make the message valid
   size_t missing = 0;  // number of bytes that must come next in any case; 0: the message is complete
 };
 
-/// Checks a client's greeting, which must have version 3 and mechanism CURVE.
+/// Checks the first bytes of a client's greeting, which must have version 3 and mechanism CURVE.
 PrefixState StateOfGreeting(std::span<const uint8_t> bytes);
-/// Checks a frame that must contain this command.
+/// Checks the first bytes of a frame that must contain this command.
 PrefixState StateOfCommand(std::span<const uint8_t> bytes, const HandshakeCommand& command);
 
 /// Returns the greeting that a client sends. The gate sends this greeting to ask a server for its greeting.

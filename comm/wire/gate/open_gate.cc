@@ -61,7 +61,7 @@ struct OpenGate::Impl {
   std::thread thread;
 };
 
-/// True when the port has room for a peer of this name. Disconnects another peer if that makes the room (PlaceFor).
+/// True when the port has room for this peer. If the port is full, disconnects the peer that PlaceFor chooses, if any.
 bool OpenGate::Impl::HasRoomFor(const PeerName& name) {
   std::erase_if(peers, [&](const Peer& peer) { return !links.Lives(peer.link); });
   if (peers.size() < kMostPeers) return true;

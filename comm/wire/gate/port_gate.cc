@@ -106,8 +106,8 @@ void PortGate::Impl::Accept(int door) {
       continue;
     }
     if (!LacksDescriptors(errno)) return;
-    // No descriptors are left. Closing a connection whose peer has not shown that it knows the server's key frees one.
-    // The kernel queues new connections meanwhile.
+    // No descriptors are left. Dropping a connection whose peer is not authenticated yet frees one. The kernel queues
+    // new connections meanwhile.
     if (Stranger* one = strangers.WhoGivesWay("")) End(*one, kGaveWay);
     doors.Watch(epoll.get(), 0, EPOLL_CTL_MOD);
     resume = Clock::now() + kBackOff;
@@ -210,7 +210,8 @@ void PortGate::Impl::LookAtHellos() {
   }
 }
 
-/// Puts the connection back into the queue, because the ZeroMQ socket takes no connection now.
+/// Puts the connection back into the queue, because connecting to the ZeroMQ socket failed. Drops another connection if
+/// descriptors or memory ran out (errno).
 void PortGate::Impl::Delay(Stranger& stranger) {
   const int error = errno;
   log.KeptWaiting(stranger.name.address, error);

@@ -13,7 +13,7 @@ namespace quire {
 /// prompt or a key appear without their value.
 HttpService Audited(HttpService service, std::function<void(const std::string& line)> write);
 
-/// True for the methods of operators' actions.
+/// True for POST and PATCH, the methods of operators' actions.
 bool IsVerb(const std::string& method);
 
 /// Returns the body's parameters as JSON, as an audit line shows them.

@@ -19,8 +19,8 @@ class FailureLimit {
   using Clock = std::chrono::steady_clock;
   explicit FailureLimit(int per_second = 20) : per_second_(per_second) {}
 
-  /// Counts one request without a valid key from `address`. Returns false when the network of `address` has sent too
-  /// many such requests in this second.
+  /// Counts one request without a valid key from `address`, a network as text. Returns false when this network has sent
+  /// too many such requests in this second.
   bool Allow(const std::string& address, Clock::time_point now);
 
  private:
@@ -30,9 +30,9 @@ class FailureLimit {
 };
 
 /// Authenticates the requests of one port. A refused request goes no further. With keys, every path except the public
-/// ones needs a key. Without keys, the port serves only users of this machine. Such a port also refuses requests that a
-/// web page of another site makes a user's browser send; the Host header (DNS rebinding) or the Origin header betrays
-/// them.
+/// ones needs a key. Without keys, the port serves only users of this machine, unless Options allow other hosts. It
+/// also refuses requests that a page of another site makes a browser send; their Host (DNS rebinding) or Origin header
+/// betrays them.
 class Gate {
  public:
   struct Options {
@@ -40,7 +40,7 @@ class Gate {
     std::set<std::string> public_paths;     // exact; GET and HEAD only
     bool any_host = false;                  // a server without keys accepts any Host header
     std::vector<std::string> origins = {};  // web pages that may send requests ("https://chat.example"); "*": all
-    // Accepted Host names besides localhost. If the list is empty and keys are needed, any name is accepted.
+    // Accepted Host names besides localhost. An empty list accepts any name if keys are needed or any_host is set.
     std::vector<std::string> hosts = {};
     KeyKind kind = KeyKind::kApi;         // kind of the lines in key_file
     bool encrypted = false;               // the port speaks TLS, so its own pages have an https origin
@@ -89,9 +89,9 @@ class Gate {
   Gate* operators_ = nullptr;
 };
 
-/// Returns 415 for a POST whose Content-Type is set and not JSON. A foreign page can post text and forms without a
-/// preflight, but not JSON. A body without a Content-Type is accepted: a browser sends such a body only with an Origin
-/// header, which Gate checks.
+/// Returns 415 for a POST whose Content-Type is set and not JSON, except for an upload form that no foreign page can
+/// send. A foreign page can post text and forms without a preflight, but not JSON. A body without a Content-Type is
+/// accepted: a browser sends such a body only with an Origin header, which Gate checks.
 std::optional<HttpResponse> RefuseForeignType(const HttpRequest& request);
 
 /// Throws Error when a key is in both lists: no key may open both the data port and the admin port.

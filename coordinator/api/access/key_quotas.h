@@ -41,7 +41,7 @@ class KeyQuotas {
   /// Returns the limits that the scheduler must enforce for this client's requests.
   ClientLimits EngineLimits(const std::string& client) const;
   /// Returns the counter to which threads add the tokens that the client has used; null when the client has no limit of
-  /// tokens. Callable on the I/O thread only; any thread may add.
+  /// tokens. Call this on the I/O thread; any thread may add to the counter.
   std::shared_ptr<std::atomic<int64_t>> Meter(const std::string& client);
   /// Returns the number of clients with pending choices; other clients take no memory here.
   size_t num_pending_clients() const { return pending_.num_clients(); }

@@ -22,7 +22,8 @@ class PendingPlaces {
   /// Returns the number of clients with counted choices; other clients take no memory here.
   size_t num_clients() const { return by_client_.size(); }
 
-  /// Counts the choices of one call of a client until its destructor. The PendingPlaces must outlive this object.
+  /// While an object of this class lives, it counts the choices of one call of a client. The PendingPlaces must outlive
+  /// this object.
   class Taken {
    public:
     Taken(PendingPlaces& places, const std::string& client);

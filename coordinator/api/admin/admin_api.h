@@ -24,9 +24,9 @@ namespace quire {
 /// together must stay within the file descriptors of the process (process_limits.h).
 HttpLimits AdminLimits();
 
-/// The HTTP handlers of the admin port: reports about the server, an operator's changes to the running server, and
-/// orders for the prefix caches. Each replica's part of an answer shows the replica's state at one moment between two
-/// steps.
+/// The HTTP handlers of the admin port: the dashboard, metrics, reports about the server, changes of the running
+/// server, and orders about models, adapters and prefix caches. Each replica's part of an answer shows the replica's
+/// state at one moment between two steps.
 class AdminApi {
  public:
   struct Options {

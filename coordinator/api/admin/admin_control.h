@@ -17,7 +17,8 @@ namespace quire {
 /// replaces workers, changes settings and records profiles. Used by the I/O thread only.
 class AdminControl {
  public:
-  /// Callbacks of the data port. The data port refuses new requests while draining, and is not ready while paused.
+  /// Callbacks of the data port. While draining, the data port refuses new generating requests. While draining or
+  /// paused, its endpoint /ready answers 503.
   struct DataPort {
     std::function<void(bool draining, bool paused)> set_accepting;
     std::function<int()> pending_requests;
@@ -51,12 +52,13 @@ class AdminControl {
   boost::asio::awaitable<HttpResponse> Migrate(HttpRequest& request);
   boost::asio::awaitable<HttpResponse> SetLogLevel(HttpRequest& request);
   boost::asio::awaitable<HttpResponse> PatchConfig(HttpRequest& request);
-  /// Records a profile of the engine and its workers for the requested seconds, then answers with the profile. Only one
-  /// profile is recorded at a time; a second request gets 409.
+  /// Records a profile of a model's engines and workers for the requested seconds, then answers with the profile. Only
+  /// one profile is recorded at a time; a second request gets 409.
   boost::asio::awaitable<HttpResponse> Profile(HttpRequest& request);
   /// Changes settings, and answers when every engine has the changes. Throws as LiveSettings::Change does.
   boost::asio::awaitable<HttpResponse> Change(const Json& changes);
-  /// Passes the settings in force to the engines, and logs which operator changed which keys.
+  /// Passes the settings in force to the engines. Logs the changed `keys`, and `by_whom` they were changed: "an
+  /// operator" or "SIGHUP".
   boost::asio::awaitable<void> TellEngines(std::vector<std::string> keys, std::string by_whom);
   HttpResponse SetAccepting(Accepting accepting);
   void SetPaused(Replicas& replicas) const;

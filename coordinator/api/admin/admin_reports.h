@@ -22,9 +22,9 @@ namespace quire {
 /// The client name of the admin port's jobs in the work pool. No API key can have this name.
 inline constexpr const char* kPoolClient = "(admin)";
 
-/// The handlers of the admin port's reports about one model: requests, blocks, ranks, settings, events. The engine's
-/// thread only copies the data of a report. The pool makes texts whose size grows with requests or blocks; the I/O
-/// thread makes other texts. Used by the I/O thread only.
+/// The handlers of the admin port's reports about one model (requests, blocks, ranks, settings, events) and about the
+/// server's batches. The engine's thread only copies the data of a report. The pool makes texts whose size grows with
+/// requests or blocks; the I/O thread makes other texts. Used by the I/O thread only.
 class AdminReports {
  public:
   /// The parts of the server, besides its replicas, that the reports show.

@@ -7,7 +7,8 @@ namespace quire {
 
 namespace {
 
-/// Copies block tables until kMostEntries entries are copied, then only counts entries.
+/// Copies sequences' block tables, at most kMostEntries entries in all. Only counts the entries of a sequence that
+/// would exceed this limit.
 class Copier {
  public:
   explicit Copier(BlockMap& map) : map_(map) {}

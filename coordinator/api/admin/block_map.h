@@ -26,8 +26,8 @@ struct BlockMap {
     uint64_t id = 0;
     std::vector<BlockId> blocks;
   };
-  /// A saved recurrent state with which a sequence can begin. `behind`: the state was saved after the last token of
-  /// this cached block.
+  /// A saved recurrent state with which a sequence can begin. `behind`: the cached block after whose last token the
+  /// state was saved.
   struct KeptState {
     BlockId behind = kNullBlock;
     std::vector<BlockId> blocks;

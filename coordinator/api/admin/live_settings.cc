@@ -18,8 +18,9 @@ namespace {
 
 constexpr const char* kKeyLimits = "server.key_limits";
 
-/// A setting that can change at run time, and a function that copies its value between topologies. A setting that each
-/// model has also has a function that copies its value from one model to another.
+/// A setting that can change at run time, and functions that copy its value. `copy` copies the value between
+/// topologies. If each model has its own value of the setting, `copy_model` copies the value from one model to another;
+/// otherwise `copy_model` is null.
 struct LiveKey {
   const char* name;
   void (*copy)(const Topology& from, Topology& to);

@@ -9,8 +9,8 @@
 
 namespace quire {
 
-/// The body of /admin/pin: {"prompt": text or token ids, "name", "ttl_seconds", "cache_salt", "api_key", "replica"}.
-/// "api_key" is the key that the prompt's clients use.
+/// The body of /admin/pin: {"prompt": text or token ids, "add_special_tokens", "name", "ttl_seconds", "cache_salt",
+/// "api_key", "replica"}. "api_key" is the key that the prompt's clients use.
 struct PinOrder {
   std::vector<TokenId> tokens;
   std::optional<std::string> key;

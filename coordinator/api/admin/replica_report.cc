@@ -82,7 +82,7 @@ Json LossJson(const LossLog::Entry& loss, const ReplicaSnapshot& replica) {
           {"stall_seconds", loss.stall_seconds < 0 ? Json() : Json(loss.stall_seconds)}};
 }
 
-/// Returns null without a journal.
+/// Returns the state of the replica's journal as JSON; null without a journal.
 Json JournalJson(const std::optional<JournalHealth>& health) {
   if (!health) return nullptr;
   return {{"waiting_bytes", health->waiting_bytes},

@@ -18,7 +18,7 @@ boost::asio::awaitable<ReplicaSnapshot> SnapshotOf(Replica& replica);
 /// Returns "serving", "paused", "recovering" or "failed".
 const char* NameOf(ReplicaState state);
 /// Returns the counts of the device pool and the host pool: {device: {total, free, used, cached}, host: {total, free,
-/// used}, block_size, blocks_per_state}.
+/// used, cached}, block_size, blocks_per_state}.
 Json PoolsJson(const PoolCounts& device, const PoolCounts& host, int block_size, int blocks_per_state);
 /// Returns a replica's part of /admin/status.
 Json StatusJson(const ReplicaSnapshot& replica);

@@ -28,7 +28,8 @@ std::string HeaderOf(const HttpResponse& answer, std::string_view name) {
   return "";
 }
 
-/// Returns the seconds after which the answer's Retry-After asks to try again.
+/// Returns the seconds in the answer's Retry-After, limited to 1 to kLongestPutOff; 1 when the answer has no such
+/// header.
 int64_t RetryAfter(const HttpResponse& answer) {
   const std::string text = HeaderOf(answer, "Retry-After");
   int64_t seconds = 1;

@@ -39,7 +39,7 @@ class BatchRunner {
   /// Makes the runner look at the batches again. Call it after a batch was created or cancelled.
   void Wake();
   int in_flight() const { return in_flight_; }
-  /// Fills in how many requests of a batch run now, and what the batch waits for.
+  /// Fills in how many requests of the batch run now, and what the batch waits for, unless the batch is over.
   void Complete(BatchView& view) const;
 
  private:

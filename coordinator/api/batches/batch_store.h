@@ -17,10 +17,10 @@
 
 namespace quire {
 
-/// The files and batches of /v1/files and /v1/batches, in a directory that outlives the server, however the server
-/// ends. A client finds only its own files and batches. Every byte in the directory counts to its client and to
-/// StoreLimits::bytes. Methods except HasRoom() and totals() block on the disk, are called by one thread at a time, and
-/// throw ApiError when a client asks for more than it may have, and Error when the disk fails.
+/// The files and batches of /v1/files and /v1/batches, in a directory that outlives the server, even a crash. A client
+/// finds only its own. Every byte in the directory counts to its client and to StoreLimits::bytes. Methods except
+/// HasRoom(), limits() and totals() may wait for the disk, and one thread calls them at a time. They throw ApiError to
+/// refuse a client's request, and Error when the disk fails.
 class BatchStore {
  public:
   /// `now` returns the seconds since 1970. Renames records that cannot be read, with a warning. Throws Error when the
@@ -46,11 +46,11 @@ class BatchStore {
   /// Takes the finished scan of a batch's input. The batch fails if the scan found faults, otherwise it is in progress.
   BatchRecord Validated(const std::string& id, const InputScan& scan);
   std::string ReadLine(const std::string& id, const LinePlace& place);  // a line of the input file
-  /// Begins a file for the text of results that are not whole yet. The draft must not outlive the store.
+  /// Begins a file for the text of a long answer, until the answer is whole. The draft must not outlive the store.
   std::shared_ptr<FileDraft> BeginSpill(const std::string& client);
   /// Records the result of a request on the disk. `well`: the request succeeded. If this throws, nothing is recorded.
   void Record(const std::string& id, bool well, const ResultLine& line);
-  /// Removes at most `most` requests from the front of `places` and records them as expired. Without room, removes all.
+  /// Records up to `most` requests from the front of `places` as expired and removes them. If room ends, removes all.
   void RecordExpired(const std::string& id, std::deque<LinePlace>& places, size_t most);
   /// Ends a batch that runs no requests. Results become files. kExpired: an error counts the requests without a line.
   void Finish(const std::string& id, BatchStatus ends_as);

@@ -15,8 +15,8 @@ namespace {
 constexpr size_t kExpiredBytes = 1 << 20;  // most bytes that one call of RecordExpired reads, to the end of the line
 constexpr int64_t kRecordsRoom = 4 << 10;  // bytes kept free for the records of an expired batch and its two files
 
-/// Gives an expired batch an error if some of its requests have neither a result nor a line that says `batch_expired`.
-/// These requests count as failed.
+/// Gives an expired batch an error if its input was not read, or if some of its requests have neither a result nor a
+/// line that says `batch_expired`. These requests count as failed.
 void TellOfMissingLines(BatchRecord& batch) {
   const int64_t missing = batch.total - batch.completed - batch.failed;
   if (batch.total == 0) {

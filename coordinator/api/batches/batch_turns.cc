@@ -14,7 +14,7 @@ constexpr size_t kMostAtOnce[] = {16, 4, 64};  // most batches of each Turn that
 
 }  // namespace
 
-/// Starts batches that may run now, and stops batches that were cancelled.
+/// Begins the work on batches for which it may begin now, and stops batches that were cancelled.
 void BatchRunner::Update(const std::vector<UnfinishedBatch>& unfinished) {
   lacking_memory_.clear();
   std::array<size_t, std::size(kMostAtOnce)> taken{};  // batches of each Turn; a kRun batch that may not go is left out

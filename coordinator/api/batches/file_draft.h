@@ -11,7 +11,8 @@ namespace quire {
 class StoreDirectory;
 class StoreUsage;
 
-/// A file that a client is sending. The destructor removes the file unless Keep was called.
+/// A file that is being written: a client's upload, or the text of a long answer. The destructor removes the file
+/// unless Keep was called.
 class FileDraft {
  public:
   /// most: the most bytes of the file. The file's bytes count as the client's in `usage` while the draft lives, and

@@ -56,7 +56,7 @@ struct FilePages::Upload {
         client(head.client),
         share(head.share),
         form(head.Header("content-type"), [this](std::string_view content) { TakeContent(content); }) {}
-  /// Lets the disk's thread remove an unfinished file whose client has disconnected.
+  /// Lets the disk's thread destroy the draft, which removes the file of an unfinished upload.
   ~Upload() {
     if (draft != nullptr) pages.disk_.Add(share, 0, [draft = std::move(draft)](const std::stop_token&) {});
   }
@@ -151,7 +151,7 @@ asio::awaitable<void> FilePages::Get(HttpRequest& request, HttpResponder& respon
   co_await responder.Send(std::move(response));
 }
 
-/// Sends a file's content piece by piece. Reads each piece after the client has received the previous piece.
+/// Sends a file's content piece by piece. Reads each piece only after the previous piece was sent.
 asio::awaitable<void> FilePages::SendContent(HttpRequest& request, const std::string& id, HttpResponder& responder) {
   struct Opened {
     std::shared_ptr<const Descriptor> file;

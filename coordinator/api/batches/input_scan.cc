@@ -110,8 +110,8 @@ void InputScan::CheckLine() {
   }
 }
 
-/// Keeps a fault. Its message may quote the client's text, so only the message's beginning is kept, without control
-/// characters.
+/// Stores a fault, unless Bounds::faults faults are stored already. The message may quote the client's text, so only
+/// its beginning is stored, without control characters.
 void InputScan::Add(BatchFault fault) {
   fault.message = WithoutControls(fault.message);
   if (fault.message.size() > kMessageBytes) {

@@ -33,8 +33,8 @@ class InputScan {
   /// Returns the most memory that the scan of a file of `input_bytes` bytes takes.
   static int64_t MostBytes(int64_t input_bytes, const Bounds& bounds);
 
-  /// Reads about `bytes` more bytes, to the end of a line. Returns true once the whole file is read, or Bounds::faults
-  /// faults are found. Throws Error when the disk fails.
+  /// Reads about `bytes` more bytes. Returns true once the whole file is read, Bounds::faults faults are found, or the
+  /// file has too many lines or requests. Throws Error when the disk fails.
   bool Continue(size_t bytes);
 
   // Return the results, once Continue() has returned true:

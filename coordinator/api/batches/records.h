@@ -50,7 +50,7 @@ struct BatchRecord {
   Json metadata;                                  // an object of texts, or null
   std::vector<BatchFault> faults;
   int64_t created_at = 0, expires_at = 0,
-          output_seconds = 0;                    // output_seconds: lifetime of the result files; 0: unlimited
+          output_seconds = 0;                    // output_seconds: lifetime of the result files; 0: keep_seconds
   int64_t total = 0, completed = 0, failed = 0;  // numbers of requests
   int64_t order = 0;                             // a number that rises with every new batch
   int64_t reached[kBatchStatuses] = {};          // the time when the batch got each status, indexed by BatchStatus

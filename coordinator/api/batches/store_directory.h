@@ -11,8 +11,8 @@
 namespace quire {
 
 /// A directory that only this server uses: other users may not read the directory (mode 0700, files 0600), no other
-/// server uses it meanwhile (a lock), and links are never followed. Names are plain names without a slash. All methods
-/// throw Error with the path and the system's reason. All methods wait until the disk is done.
+/// server uses it meanwhile (a lock), and links are never followed. Names are plain names without a slash. A method
+/// that fails throws Error with the path and the system's reason. All methods wait until the disk is done.
 class StoreDirectory {
  public:
   /// Opens the directory, or creates it. Refuses a link, another user's directory, a directory that other users may
@@ -50,7 +50,7 @@ class StoreDirectory {
   Descriptor directory_, lock_;
 };
 
-/// The suffix of a file that is still being written. A file with this suffix at start is a leftover.
+/// The suffix of a file that is still being written. Such a file is a leftover when the server starts.
 inline constexpr std::string_view kUnfinishedEnd = ".tmp";
 
 /// Writes all bytes, or throws Error with `what` and the system's reason.

@@ -8,8 +8,8 @@
 namespace quire {
 
 // Names in a BatchStore's directory: FILE (content), FILE.json, BATCH.json, BATCH.output and BATCH.errors (results of a
-// batch that is not over), FILE.json.damaged and BATCH.json.damaged (records that a start could not read). FILE and
-// BATCH are ids.
+// batch that is not over), FILE.json.damaged and BATCH.json.damaged (records that a start could not read), names with
+// kUnfinishedEnd (files that are being written), and lock. FILE and BATCH are ids.
 inline constexpr std::string_view kFilePrefix = "file-", kBatchPrefix = "batch_";
 inline constexpr std::string_view kRecordEnd = ".json", kOutputEnd = ".output", kErrorsEnd = ".errors";
 inline constexpr std::string_view kDamagedEnd = ".damaged";
@@ -17,7 +17,7 @@ inline constexpr std::string_view kDamagedEnd = ".damaged";
 /// Returns the id with which a file name in the directory begins.
 inline std::string IdOfName(const std::string& name) { return name.substr(0, name.find('.')); }
 
-/// Returns a new random id, which does not reveal the number of other ids.
+/// Returns a new id: `prefix` and random digits, which do not reveal the number of other ids.
 std::string NewStoredId(std::string_view prefix);
 
 /// Return the names of the files to which a batch's results are added.

@@ -24,7 +24,8 @@ std::string_view WithoutBlanks(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
 }
 
-/// Returns the parameters of `form-data; name="file"; filename="a.jsonl"`, with their names in lower case.
+/// Returns the parameters of a header's value, such as `form-data; name="file"; filename="a.jsonl"`, by their names in
+/// lower case.
 std::map<std::string, std::string> ParametersOf(std::string_view value) {
   std::map<std::string, std::string> parameters;
   size_t at = value.find(';');
@@ -79,7 +80,7 @@ void UploadForm::Push(std::string_view bytes) {
   }
 }
 
-/// Reads the next part of the form from buffer_. Returns false when more bytes are needed.
+/// Processes the bytes in buffer_ to the end of the present stage. Returns false when more bytes are needed.
 bool UploadForm::Step() {
   if (stage_ == Stage::kPreamble || stage_ == Stage::kContent) return FindBoundary();
   if (stage_ == Stage::kAfterBoundary) {

@@ -19,7 +19,7 @@ class UploadForm {
   UploadForm(std::string_view content_type, std::function<void(std::string_view)> on_file);
 
   void Push(std::string_view bytes);
-  /// Checks at the body's end that the form is complete. Throws when a part is missing.
+  /// Checks at the body's end that the form is complete and has a file. Throws ApiError 400 otherwise.
   void End() const;
 
   /// Returns the values of the form's parts other than the file, by name.

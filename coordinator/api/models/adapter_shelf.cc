@@ -168,8 +168,8 @@ void AdapterShelf::State::Lost(int number, const std::string& problem) {
   }
 }
 
-/// Sends the order to all replicas. Calls `done` when each has answered; null: the adapter was served before, and
-/// counts as lost when a replica cannot read it. Called with the mutex held.
+/// Sends the order to all replicas. Calls `done` when each has answered. A null `done` means that the adapter was
+/// served before; it counts as lost when a replica cannot read it. Called with the mutex held.
 void AdapterShelf::State::Send(const AdapterOrder& order, const Done& done) {
   struct Answers {
     std::mutex mutex;

@@ -20,7 +20,7 @@ class AdapterShelf {
   /// Called when a load has ended, with "" or the reason why the adapter is not served.
   using Done = std::function<void(const std::string& problem)>;
 
-  /// Throws SettingsError for a listed adapter beyond lora.max_rank, and for a directory of lora.dirs that is missing.
+  /// Throws Error for a listed adapter beyond lora.max_rank, and for a directory of lora.dirs that is missing.
   AdapterShelf(const Topology& topology, const ModelFiles& files);
   ~AdapterShelf();
 

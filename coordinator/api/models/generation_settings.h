@@ -18,9 +18,9 @@ struct ChosenSampling {
 constexpr SamplingDefaults kQuireSampling = {.temperature = 0.8f, .top_p = 0.95f, .min_p = 0.05f, .top_k = 40};
 
 /// Chooses the defaults as `settings` says. A model's files may set defaults in generation_config.json, or in the
-/// metadata `general.sampling.*` of GGUF. Files that set none of temperature, top_k, top_p and min_p leave Quire's own
-/// defaults in force, but their repetition penalty still applies. Throws Error for a broken file or values out of
-/// range.
+/// metadata `general.sampling.*` of GGUF. In the mode auto, files that set none of temperature, top_k, top_p and min_p
+/// leave Quire's own defaults in force, but their repetition penalty still applies. Throws Error for a broken file or
+/// values out of range.
 ChosenSampling SamplingDefaultsOf(const ModelFiles& model, const Topology::Model& settings);
 
 /// Returns all sampling defaults as text, with their source.

@@ -65,7 +65,7 @@ class ModelClients {
   /// Notes that new workers have started, which no client has used yet.
   void Begin();
   /// Returns the latest time until which a client that used the model wants it kept; infinity: forever. A model that no
-  /// client has used is kept from `began`, when its workers started.
+  /// client has used is kept for keep_alive seconds from `began`, when its workers started.
   double End(double began) const;
   /// Returns the time of the last use other than by a line of a batch; minus infinity: there was none.
   double LastUse() const { return last_use_; }

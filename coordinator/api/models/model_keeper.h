@@ -48,9 +48,9 @@ class ModelKeeper {
   /// Construct this object once ModelRoster::Start has loaded its models. The references must outlive this object.
   ModelKeeper(ModelRoster& models, boost::asio::io_context& io, Hooks hooks);
 
-  /// Asks for a use of the model. If the model is loaded, or cannot be loaded now, calls `enter` before returning, and
-  /// returns 0. Otherwise calls `enter` later and returns the number of the wait, from 1 on. `most_seconds`: the
-  /// longest wait of this request in seconds, if that is longer than the usual limit.
+  /// Asks for a use of the model. If the model is open and no request waits for it, or if it cannot be loaded now,
+  /// calls `enter` before returning, and returns 0. Otherwise calls `enter` later and returns the number of the wait,
+  /// from 1 on. `most_seconds`: the longest wait in seconds, if longer than usual.
   uint64_t Ask(ServedModel& model, Enter enter, const ModelClient& client = {}, double most_seconds = 0);
   void Forget(uint64_t wait);  // ends the wait without a call of its `enter`
   /// Sets the seconds for which this client wants the model loaded after its requests; negative: always.

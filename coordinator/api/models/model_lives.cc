@@ -134,8 +134,8 @@ std::vector<size_t> ModelLives::WishedFor(double now) const {
   return wished;
 }
 
-/// True when an open model keeps its workers although `wished` needs memory. If only batches wait for `wished`, the
-/// model stays until kBatchRest after its last other request; else for its first kTurn seconds if other clients use it.
+/// True when an open model keeps its workers although `wished` needs memory: for kTurn if other clients use it; if only
+/// batches wait for `wished`, while ordinary requests use it or want it, and for kBatchRest after the last one.
 bool ModelLives::Stays(const Model& model, const Model& wished, double now) const {
   if (now < model.closed_until) return false;
   if (!wished.clients.HasWish())
@@ -169,8 +169,8 @@ bool ModelLives::MayClose(const Model& model, const Model& wished, double now) c
   return now >= wished.clients.WishedSince() + kPatience && now >= model.opened + kTurn;
 }
 
-/// Closes models in use to new requests, so that a request which has waited for long gets memory as soon as their
-/// running requests have ended. Returns true while models are closed.
+/// Closes models in use to new requests, so that a request that has waited for long gets their memory once their
+/// requests have ended. Closes none, and returns false, if that memory is less than `missing` bytes.
 bool ModelLives::MakeWay(size_t wished, int64_t missing, double now) {
   std::vector<size_t> others;
   for (size_t i = 0; i < models_.size(); ++i) {

@@ -33,8 +33,7 @@ class ModelLives {
   /// after which the model is unloaded; negative: never.
   void Add(std::string name, int64_t bytes, double keep_alive, bool loaded, double now);
 
-  /// Notes that a request or an operator waits for the model. A later NoWish or BeginUse of the same waiter ends the
-  /// wish.
+  /// Notes that a request or an operator waits for the model. A later NoWish of the same client ends the wish.
   void Wish(size_t model, double now, const ModelClient& client = {});
   void NoWish(size_t model, const ModelClient& client = {});
   /// Notes that a request uses the model until EndUse. Requires IsOpen.
@@ -67,7 +66,7 @@ class ModelLives {
   Orders Decide(double now);
   /// Returns the time at which Decide may have new orders even if nothing happens before; infinity: never.
   double NextTime(double now) const;
-  /// Returns in words which models have the memory that this model needs: "a has 2 requests, b is loading".
+  /// Returns in words what the other models that have memory do with it: "a has 2 requests, b is loading".
   std::string InTheWayOf(size_t model) const;
 
   LifePhase phase(size_t model) const { return models_[model].phase; }

@@ -36,8 +36,8 @@ class ModelRoster {
   /// Ends the workers and threads of all models. The models' files and texts stay usable.
   void End();
 
-  /// Returns the most bytes of all models that have workers at the same time; 0 for a single model, which takes the
-  /// free memory.
+  /// Returns the most bytes of all models that have workers at the same time; 0 for a single model that is loaded at
+  /// the start, which takes the free memory.
   int64_t room() const { return room_; }
 
   /// Return the models' own names, and the settings of each model.
@@ -45,7 +45,7 @@ class ModelRoster {
   std::vector<Topology> Topologies() const;
   /// Returns the number of workers of all loaded models.
   int num_workers() const;
-  /// True while some model has workers that can compute, or can be loaded.
+  /// True while some model is neither lost nor restarting (ModelState).
   bool ready() const;
 
  private:

@@ -102,7 +102,7 @@ Found FromGguf(const GgufFile& gguf) {
   return found;
 }
 
-/// Returns the token whose text is `word`; nullopt when `word` has several tokens.
+/// Returns the token whose text is `word`; nullopt when `word` is not one token.
 std::optional<TokenId> TokenOf(const Tokenizer& tokenizer, const char* word) {
   const std::vector<TokenId> tokens = tokenizer.EncodePrompt(word, false);
   return tokens.size() == 1 ? std::optional(tokens.front()) : std::nullopt;

@@ -14,8 +14,9 @@
 
 namespace quire {
 
-/// The tools with which a model handles text: its tokenizer and, if the model has a readable one, its chat template.
-/// The constructor throws Error for a tokenizer that does not fit the model.
+/// The tools with which a model handles text: its tokenizer, its chat template if it has a readable one, the format of
+/// its chat answers, its pooling, and its sampling defaults. The constructor throws Error for a tokenizer that does not
+/// fit the model, and for broken files.
 struct TextTools {
   TextTools(const ModelFiles& model, const Topology& topology);
 

@@ -15,8 +15,8 @@ class AnswerStops {
  public:
   static constexpr size_t kAll = SIZE_MAX;
 
-  /// Each choice gets a copy of `stops`. If `has_stops` is false, no stop string is ever found. The tools of `shape`
-  /// must outlive this object.
+  /// The object copies `stops`. If `has_stops` is false, no stop string is ever found. The tools of `shape` must
+  /// outlive this object.
   AnswerStops(const StopMatcher& stops, bool has_stops, const AnswerShape& shape);
 
   struct Output {

@@ -232,7 +232,8 @@ void CallPreparer::FindBadWords(GenerateCall& call, const std::stop_token& stop)
 }
 
 /// Turns the client's `prediction` into tokens, at most as many as an answer may have. The body's size bounds the work.
-/// Text of the prediction never becomes a control token.
+/// Text of the prediction never becomes a control token. A prediction with a token that the model does not know is
+/// dropped.
 void CallPreparer::EncodePrediction(GenerateCall& call, const std::stop_token& stop) const {
   if (call.prediction.empty()) return;
   std::vector<TokenId> tokens = tokenizer_.Encode(MarkedText(call.prediction, MarkedText::kFromUser), {stop, SIZE_MAX});

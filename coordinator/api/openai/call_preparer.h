@@ -57,8 +57,8 @@ class CallPreparer {
   /// `chat` may be null. The references must outlive this object.
   CallPreparer(Options options, const Tokenizer& tokenizer, const ChatTemplate* chat);
 
-  /// Reads, checks and tokenises a body. `room`: how many choices may wait or run now. `find`: looks up earlier answers
-  /// that the request continues. Throws ApiError or Error for a request that cannot be served, and Stopped on a stop.
+  /// Reads and checks a body, and tokenises it if it asks for at most `room` choices. `find`: looks up earlier answers
+  /// that the request continues. Throws ApiError or Error for a bad request, and Stopped on a stop.
   PreparedCall Prepare(const std::string& body, Dialect dialect, const FindKept& find, int room,
                        const std::stop_token& stop) const;
 

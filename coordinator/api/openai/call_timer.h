@@ -11,7 +11,7 @@
 namespace quire {
 
 /// Measures one call for the metrics and for the request's log record. Tokens are counted as they come; the destructor
-/// counts the call. A call without a finishing event counts as aborted.
+/// counts the call. A call that ends with neither a finishing event nor an error counts as aborted.
 class CallTimer {
  public:
   CallTimer(CallMetrics& metrics, const GenerateCall& call, const RunningCall& running, int prompt_tokens,

@@ -16,10 +16,10 @@ class ChatFit {
  public:
   ChatFit(const ChatTemplate& chat, const Tokenizer& tokenizer, AnswerFormat format);
 
-  /// Changes the conversation before it is rendered. Throws ApiError for parts that this template would not read, so
-  /// that nothing is ignored silently. If the template shows no tools and the format writes calls as JSON, or if the
-  /// format is kGeneric, the system message describes the tools, and earlier calls and their results become content.
-  /// Counts the made texts in `growth`, which may throw.
+  /// Changes the conversation before it is rendered. Throws ApiError for parts that this template would not read,
+  /// except for reasoning_effort and the variables in call.hints, which may be ignored. If the template shows no tools
+  /// and the format writes calls as JSON, or if the format is kGeneric, the system message describes the tools, and
+  /// earlier calls and their results become content. Counts the made texts in `growth`, which may throw.
   void FitConversation(GenerateCall& call, TextGrowth& growth) const;
 
   /// Sets the answer's shape and grammar from the rendered prompt. Throws ApiError for a constraint that cannot be

@@ -183,11 +183,11 @@ std::optional<HttpResponse> DataPort::RefuseForQuota(const std::string& client, 
   return refusal;
 }
 
-/// Parses and tokenises the body, on the pool unless it is short and cheap. Returns nullopt when the client left
-/// meanwhile. The following bodies go to the pool: a chat, because the body's size does not bound the cost of the
-/// template; text that the tokenizer splits with a model's own patterns; and a body that may have a grammar, because a
-/// few bytes of grammar can take a second. A body of /v1/responses may continue a stored answer, so its size includes
-/// the longest stored conversation of the client.
+/// Parses and tokenises the body. Returns nullopt when the client left meanwhile. Short bodies of completions and
+/// embeddings are prepared on the I/O thread, except when the tokenizer splits text with a model's own patterns, or
+/// when the body may have a grammar, because a few bytes of grammar can take a second. All other bodies go to the pool.
+/// The size of a chat's body does not bound the cost of its template. A body of /v1/responses may continue a stored
+/// answer, so its size includes the longest stored conversation of the client.
 asio::awaitable<std::optional<PreparedCall>> DataPort::Prepare(const ModelDesk& desk, HttpRequest& request,
                                                                HttpResponder& responder, Dialect dialect) {
   const size_t size = request.body.size();

@@ -38,7 +38,7 @@ class DataPort {
   /// Create this object after ModelRoster::Start. The references must outlive this object.
   DataPort(Options options, ModelRoster& models, Metrics& metrics, Means means);
 
-  /// Returns the refusal of a request whose head alone shows that the server cannot serve the request now; otherwise
+  /// Returns the refusal of a request whose head alone shows that it is invalid or cannot be served now; otherwise
   /// nullopt. Charges the memory for requests with the declared length of the body.
   std::optional<HttpResponse> Admit(HttpRequest& head);
   boost::asio::awaitable<void> Handle(HttpRequest& request, HttpResponder& responder);

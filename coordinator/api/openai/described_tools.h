@@ -17,9 +17,9 @@ void DescribeTools(const JsonCallForm& form, const TemplateTraits& traits, Conve
 /// format. Throws what `growth` throws.
 bool WriteOutCalls(ToolFormat format, Conversation& conversation, TextGrowth& growth);
 
-/// Turns results of calls into user messages. A result is joined with a user message next to it, so that user and
-/// assistant messages still alternate. Each result repeats the name of its function, so the texts are counted in
-/// `growth`. Throws what `growth` throws.
+/// Turns results of calls into user messages. A result is joined with the results and user messages that follow it, so
+/// that user and assistant messages still alternate. Each result repeats the name of its function, so the texts are
+/// counted in `growth`. Throws what `growth` throws.
 void WriteOutResults(Conversation& conversation, TextGrowth& growth);
 
 }  // namespace quire

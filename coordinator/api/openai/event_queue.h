@@ -69,9 +69,9 @@ class EventQueue : public std::enable_shared_from_this<EventQueue> {
   void Abandon() { abandoned_ = true; }
   bool Abandoned() const { return abandoned_; }
 
-  /// The queue overflows in two cases: is_stalled() is true and kMaxBytes wait; or more than kFreeBytes wait and
-  /// may_hold() refuses. Then an error replaces all waiting events, later events are dropped, and on_overflow is called
-  /// once. The three functions are called on the I/O thread.
+  /// While is_stalled() is true, the queue overflows in two cases: more than kMaxBytes wait; or more than kFreeBytes
+  /// wait and may_hold() refuses. Then an error replaces all waiting events, later events are dropped, and on_overflow
+  /// is called once. The three functions are called on the I/O thread.
   static constexpr size_t kFreeBytes = 16 << 10;
   std::function<bool()> is_stalled;
   std::function<bool(size_t bytes)> may_hold;

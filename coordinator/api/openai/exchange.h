@@ -39,7 +39,7 @@ struct DataPort::Exchange {
   AnswerParts PartsOf(const CallEvent& event);
   /// Adds an event's text and counts to the record of its choice. A tool call that proves broken becomes text.
   void Add(const CallEvent& event, AnswerChoice& to);
-  /// Makes one chunk for each part of a chat event.
+  /// Makes one chunk for each part of a chat event, one for tokens without a part, and one for the end of the choice.
   std::string ChatChunks(const CallEvent& event);
 
   /// Returns the most bytes that a choice's first chunk takes while it is made.

@@ -47,7 +47,8 @@ class ModelDesks {
   /// Returns the ModelDesk of the first model, for requests that name no model.
   ModelDesk& first() { return at(0); }
   /// Returns the ModelDesk of the model that the request's body names. A body that names no model, or that is no JSON,
-  /// gets the first ModelDesk. Returns null when the client left meanwhile. Throws ApiError 404 for an unknown name.
+  /// gets the first ModelDesk. If there is only one ModelDesk, returns it without reading the body. Returns null when
+  /// the client left meanwhile. Throws ApiError 404 for an unknown name.
   boost::asio::awaitable<ModelDesk*> Find(const HttpRequest& request, HttpResponder& responder);
   /// Returns the ModelDesk of the model with this name; the first ModelDesk for an empty name. Throws ApiError 404 for
   /// an unknown name.

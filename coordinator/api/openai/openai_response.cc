@@ -30,7 +30,8 @@ Json ResponseBuilder::Envelope(bool chunk) const {
   return {{"id", id_}, {"object", object}, {"created", created_}, {"model", model_}, {"system_fingerprint", nullptr}};
 }
 
-/// Returns a token's text; for bytes that are not UTF-8, a text such as "bytes:\xe7".
+/// Returns a token's text; for bytes that are not UTF-8, a text such as "bytes:\xe7". If names_are_ids_ is set, returns
+/// a text such as "token_id:5".
 std::string ResponseBuilder::NameOf(TokenId token) const {
   if (names_are_ids_) return fmt::format("token_id:{}", token);
   const std::string bytes(tokenizer_->Bytes(token));

@@ -54,8 +54,8 @@ asio::awaitable<void> DataPort::WritePieces(std::shared_ptr<PiecewiseText> text,
   (void)exchange.HoldMade(0);
 }
 
-/// Charges `bytes` bytes for a text that will be made. While the memory is full, waits; after kMostWaits waits throws
-/// ApiError 503, or ends the connection if the answer has begun.
+/// Charges `bytes` bytes for a text that will be made. While the memory is full, waits. Throws ApiError 503 after
+/// kMostWaits waits, or at once if the bytes can never fit. If the answer has begun, the error ends the connection.
 asio::awaitable<void> DataPort::AwaitRoom(size_t bytes, Exchange& exchange) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   asio::steady_timer timer(executor);

@@ -19,8 +19,9 @@ std::shared_ptr<PiecewiseText> PooledAnswer(const Json& envelope, PoolingTerms t
 /// Keeps the first `dimensions` numbers (0: all), then scales to length 1 if `normalize`. A zero vector stays as it is.
 void FitVector(int dimensions, bool normalize, std::vector<float>& vector);
 
-/// Returns the score of each pair: with by_pair, the model's own score; with by_answer, the probability of "yes" where
-/// only "yes" and "no" are possible; otherwise the cosine of the pair's two embeddings.
+/// Returns the score of each pair: with by_pair, the model's own score, or its sigmoid if terms.sigmoid is set; with
+/// by_answer, the probability of "yes" where only "yes" and "no" are possible; otherwise the cosine of the pair's two
+/// embeddings.
 std::vector<double> PairScores(const PoolingTerms& terms, std::vector<std::vector<float>> vectors);
 
 /// Replaces a classifier's logits by the probabilities that `scale` makes of them; kNone changes nothing.

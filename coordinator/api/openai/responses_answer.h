@@ -11,7 +11,7 @@
 
 namespace quire {
 
-/// The answer in the form of OpenAI's Responses API: items of reasoning, message and function_call.
+/// The answer in the form of OpenAI's Responses API: items of reasoning, messages and calls of tools.
 class ResponsesForm : public AnswerForm {
  public:
   /// Stores a whole answer with its conversation and its request's items. Returns false when the answer is too large to

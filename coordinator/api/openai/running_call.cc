@@ -65,7 +65,7 @@ std::unique_ptr<Request> MakeRequest(const CallContext& context, const GenerateC
   return request;
 }
 
-/// Returns the Arrival with which requests that have left their engines enter other engines. These engines continue the
+/// Returns the Arrival with which requests that have left their engine enter an engine again. That engine continues the
 /// requests' computation.
 Arrival ComeBack(std::vector<RequestId> ids, std::vector<std::unique_ptr<Request>> requests,
                  const std::shared_ptr<EventQueue>& events) {

@@ -14,7 +14,7 @@
 
 namespace quire {
 
-/// The parts of the server that every call uses.
+/// The parts of the server that one call uses, and the account that the call belongs to.
 struct CallContext {
   const Tokenizer& tokenizer;
   ModelKeeper& keeper;

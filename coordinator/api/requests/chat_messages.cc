@@ -70,7 +70,8 @@ OrderedJson ReadCalls(const Json& calls, const std::string& where) {
   return out;
 }
 
-/// Reads the members besides role and content. A member that cannot be passed to the template is refused.
+/// Reads the members besides role and content that templates may show. Refuses function_call, audio, and members that
+/// belong to another role.
 void ReadOtherMembers(const Json& message, const std::string& where, OrderedJson& checked) {
   for (const char* name : {"function_call", "audio"}) {
     if (Given(message, name) && message[name] != Json::array())

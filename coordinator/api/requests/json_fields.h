@@ -25,10 +25,10 @@ class JsonFields {
   std::optional<double> Number(const char* name, double low, double high) const;
   bool Flag(const char* name, bool otherwise) const;
   std::optional<std::string> Text(const char* name) const;
-  /// Reads one string or a list of strings, at most max_count strings of at most max_bytes bytes.
+  /// Reads one string or a list of strings, at most max_count strings of 1 to max_bytes bytes.
   std::vector<std::string> Texts(const char* name, size_t max_count, size_t max_bytes) const;
 
-  /// Accepts 5 and 5.0. Returns nullopt for a number that is not an integer.
+  /// Accepts 5 and 5.0. Returns nullopt for a value that is no integer, and for an integer that is too large.
   static std::optional<int64_t> WholeNumber(const Json& value);
   [[noreturn]] static void Refuse(const char* name, const std::string& reason);
 

@@ -36,7 +36,7 @@ class UnknownFields {
   void Check(const Json& body, FieldsOf kind) const;
 
  private:
-  /// True for a name that is not logged yet. Only the first few hundred names are logged.
+  /// True for a name that must be logged: it was not logged before, and fewer than 256 names were.
   bool IsNew(const std::string& name) const;
 
   const bool ignored_;

@@ -54,7 +54,7 @@ GenerateCall ParseChatRequest(const RequestBody& body, const RequestLimits& limi
 
 // Parts of ParseCompletionRequest and ParseChatRequest, for other kinds of requests. All throw ApiError for bad values.
 
-/// Reads model, priority, cache_salt, deadline_seconds, truncate_prompt_tokens and add_special_tokens.
+/// Reads model, cache_salt, priority, deadline_seconds, keep_alive, truncate_prompt_tokens and add_special_tokens.
 void ReadCallFields(const JsonFields& fields, GenerateCall& call);
 /// Reads a field with prompts: a text, token ids, or a list of these. truncated: prompts may exceed the context because
 /// they will be truncated.

@@ -20,7 +20,7 @@ std::vector<std::string_view> PassedOnNames();
 /// True when `names` contains `name`.
 bool IsIn(std::string_view name, const auto& names) { return std::ranges::find(names, name) != std::end(names); }
 
-/// Throws ApiError if the field's number means an answer without tokens (0).
+/// Throws ApiError if the field `name` is a number below 1, because an answer must have tokens.
 void RefuseNoTokens(const JsonObject& body, const char* name);
 
 /// Copies the fields of PassedOnNames(), where present, from `body` to `chat`.

@@ -21,8 +21,8 @@ struct MessagesRequest {
 
 /// Translates a body of /v1/messages into a body of /v1/chat/completions. `system` becomes the first message, blocks
 /// become text, tool_use becomes tool_calls, tool_result becomes a message of the role tool, and output_config.format
-/// becomes response_format. Members keep their order. Throws ApiError that names a bad or impossible field; nothing
-/// that would change the answer is dropped.
+/// becomes response_format. Members keep their order. Throws ApiError that names a bad or impossible field. Leaves out
+/// tools and settings that only the provider's own servers use.
 MessagesRequest ChatOfMessages(const OrderedJson& body, const RequestLimits& limits);
 
 /// Parses a body of /v1/messages. generates: false for count_tokens, which needs no max_tokens. Throws ApiError that
