@@ -15,7 +15,8 @@ Value Map(const Value& input, const Arguments& arguments, Budget& budget);
 Value Sorted(const Value& input, const Arguments& arguments, Budget& budget);
 /// Returns the (key, value) pairs of a mapping, sorted by key or value.
 Value DictSorted(const Value& input, const Arguments& arguments, Budget& budget);
-/// Returns the smallest or largest item; if several items are equal, the first of them.
+/// Returns the smallest or largest item; if several items are equal, the first of them. Returns an undefined value when
+/// there are no items.
 Value Extreme(const Value& input, const Arguments& arguments, bool largest, Budget& budget);
 /// Returns the items without repetitions: keeps the first of equal items.
 Value Unique(const Value& input, const Arguments& arguments, Budget& budget);

@@ -124,7 +124,7 @@ class Value {
     const auto* dict = std::get_if<std::shared_ptr<Dict>>(&data_);
     return dict == nullptr ? 0 : dict->use_count();
   }
-  /// True when `a` sorts before `b`: numbers, texts, or lists. Throws Error for other pairs.
+  /// True when `a` sorts before `b`. Both must be numbers, texts, lists or tuples; throws Error for other pairs.
   static bool Less(const Value& a, const Value& b, Budget& budget);
 
  private:
