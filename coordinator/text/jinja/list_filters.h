@@ -4,9 +4,9 @@
 
 namespace quire::jinja {
 
-// Filters for values with items: lists, mappings (their keys) and texts (their characters). select and map treat values
-// that count as false, such as None, as empty lists. All filters charge the budget. As in Jinja, order and equality
-// ignore upper and lower case unless case_sensitive is set.
+// Filters for values with items: lists, mappings (their keys) and texts (their characters). Select() and Map() treat
+// values that count as false, such as None, as empty lists. All filters charge the budget. As in Jinja, order and
+// equality ignore upper and lower case unless case_sensitive is set.
 
 /// Implements selectattr, rejectattr, select and reject, which keep or drop items. Each item, or an attribute of the
 /// item (by_attribute), is tested. `keep`: true keeps the items that pass the test, false the items that fail.

@@ -13,7 +13,7 @@ class CharacterIndex {
   CharacterIndex(std::string_view text, Budget& budget);
 
   int64_t size() const { return size_; }
-  /// Returns the first byte of character i; the text's size for i == size().
+  /// Returns the byte position of character i; the text's size for i == size().
   size_t Begin(int64_t i) const { return starts_.empty() ? static_cast<size_t>(i) : starts_[static_cast<size_t>(i)]; }
 
  private:

@@ -64,7 +64,7 @@ class Normalizer {
   explicit Normalizer(const std::vector<NormalizerStep>& steps);
 
   /// Normalises the text (valid UTF-8). The result is the text itself, or lies in `storage`. Throws Error when the
-  /// result exceeds `room` bytes or RoomFor, and passes on exceptions of SplitBudget.
+  /// result exceeds `room` or RoomFor(text.size()) bytes, and passes on exceptions of SplitBudget.
   std::string_view Apply(std::string_view text, std::string& storage, SplitBudget& budget,
                          size_t room = SIZE_MAX) const;
   /// Returns the most bytes that a text of `bytes` bytes may become.

@@ -33,8 +33,8 @@ constexpr const char* kQwen35Pattern =
     R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr const char* kSeedPattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s*[\r\n]+|\s+(?!\S)|\s+)";
-/// A pattern for a run of letters of scripts with upper and lower case, and for one whitespace character before the
-/// run, as in the tokenizer of the first DeepSeek models.
+/// A pattern for a run of letters of scripts with upper and lower case, and for an optional whitespace character before
+/// the run, as in the tokenizer of the first DeepSeek models.
 constexpr const char* kDeepseekLetters =
     R"(\s?[)"
     R"(A-Za-z\x{b5}\x{c0}-\x{d6}\x{d8}-\x{f6}\x{f8}-\x{1ba}\x{1bc}-\x{1bf}\x{1c4}-\x{293}\x{295}-\x{2af})"

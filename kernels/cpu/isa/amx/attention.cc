@@ -134,7 +134,7 @@ void VisitTiles(const Step& s, const Place& place, const Rows& rows) {
   }
 }
 
-/// Opens the spans of a run of a sequence's slots.
+/// Opens the spans (kv_span.h) of the positions [first_seen, past_last) of a sequence.
 struct Spans {
   const PagedAttentionParams& p;
   int64_t sequence, kv_head, first_seen, past_last;
