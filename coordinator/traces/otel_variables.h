@@ -21,7 +21,7 @@ struct OtelVariables {
 /// header, which may be secret.
 OtelVariables ReadOtelVariables(const std::function<std::string(const char* name)>& variable);
 
-/// Reads the same variables from this process's environment.
+/// Reads OpenTelemetry's variables from this process's environment.
 OtelVariables ReadOtelVariables();
 
 }  // namespace quire

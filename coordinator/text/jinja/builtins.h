@@ -16,7 +16,8 @@ struct Arguments {
   /// and throws Error for a value that is no text.
   const Value* Get(size_t i, const char* name) const;
   const std::string* Text(size_t i, const char* name) const;
-  /// Return the argument, or `otherwise` when it is missing; Integer() also returns `otherwise` for None.
+  /// Return the argument at position i or with this name, or `otherwise` when it is missing. Integer() also returns
+  /// `otherwise` for None, and throws Error for a value that is neither integer nor boolean.
   int64_t Integer(size_t i, const char* name, int64_t otherwise) const;
   bool Flag(size_t i, const char* name, bool otherwise = false) const;
 };

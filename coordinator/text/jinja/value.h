@@ -78,7 +78,8 @@ class Value {
   static Value Trusted(std::string_view text) { return Value(MarkedText(text, MarkedText::kTrusted)); }
   /// Returns a JSON document as a value; `mark` becomes the mark of every byte in its texts.
   static Value FromJson(const Json& json, char mark);
-  /// Returns a JSON document as a value whose mappings keep the document's order; `mark` as above.
+  /// Returns a JSON document as a value whose mappings keep the document's order; `mark` becomes the mark of every
+  /// byte.
   static Value FromJson(const OrderedJson& json, char mark);
 
   template <class T>

@@ -73,8 +73,8 @@ struct DecodeGrid {
   int32_t num_ctas;
   int32_t stages;  // tiles in shared memory: one in use, the others being loaded
 };
-/// Returns the grid of the kernel: two CTAs per SM if each can have three stages, otherwise one CTA with as many stages
-/// as fit (at most 4).
+/// Returns the grid of the kernel: two CTAs per SM if each can have three stages, otherwise one. A CTA has as many
+/// stages as fit, at most 4.
 DecodeGrid ChooseDecodeGrid(const DecodeDevice& device, NumberType dtype, NumberType cache, int32_t head_size);
 
 /// Returns whether queries stay in registers for a whole item: only if there are enough registers.

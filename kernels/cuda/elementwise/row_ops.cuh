@@ -8,8 +8,8 @@
 #include "kernels/rms_norm.h"
 
 // An earlier kernel may still use the memory that these kernels read and write (except weights), so each kernel first
-// waits for the kernel before it. Each later kernel waits in the same way, so it may start before the kernel before it
-// ends. Each kernel is written out in full, with its thread indices, so that a reader sees in one place what it reads
+// waits for the kernel before it. Each later kernel waits in the same way, so it may start while its predecessor still
+// runs. Each kernel is written out in full, with its thread indices, so that a reader sees in one place what it reads
 // and writes.
 namespace quire::kernels {
 
