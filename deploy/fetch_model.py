@@ -45,7 +45,7 @@ def distrust_the_hub():
 
 
 def is_of_kind(name, kind):
-    """True for a GGUF file whose name contains the kind of quantisation, such as Q4_K_M, as a word."""
+    """True if the name of a GGUF file contains `kind`, a kind of quantisation such as Q4_K_M, as a word."""
     stem = PART.sub("", name).removesuffix(".gguf")
     return re.search(rf"(^|[-./]){re.escape(kind)}($|[-.])", stem, re.IGNORECASE) is not None
 
@@ -81,7 +81,7 @@ def digest(path, name):
 
 
 def check(place, began):
-    """Compares the files that were fetched since `began` with their hashes, by which the cache names them."""
+    """Compares the files that were fetched since `began` with the hashes that name them in the cache. Removes a file that differs."""
     paths = [place] if os.path.isfile(place) else [os.path.join(folder, name) for folder, _, names in os.walk(place) for name in names]
     for path in paths:
         blob = os.path.realpath(path)

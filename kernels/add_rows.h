@@ -7,7 +7,7 @@
 
 namespace quire::kernels {
 
-/// to[t, i] += from[t, i]. With from_stride 0, one row serves all: to[t, i] += from[i].
+/// to[t, i] += from[t, i]. With from_stride 0, the same row is added to all rows: to[t, i] += from[i].
 struct AddRowsParams {
   NumberType dtype;  // CPU: kF32; CUDA: any IsFloat type; rows and strides are then multiples of 16 bytes,
                      // addresses are aligned to 16

@@ -14,7 +14,7 @@ constexpr int64_t CausalConvStateBytes(int64_t channels, int64_t taps) {
   return (taps - 1) * channels * static_cast<int64_t>(sizeof(float));
 }
 
-/// Convolves each channel along its sequence's tokens, the token itself and the taps - 1 before it:
+/// Convolves each channel, at each token, over this token and the taps - 1 tokens before it in its sequence:
 ///   in[t] = x[t] * in_gate[t]
 ///   y[t] = bias + sum over i < taps of weight[i] * in[t - taps + 1 + i]
 ///   out[t] = y[t] * out_gate[t], or silu(y[t]) * out_gate[t]

@@ -22,8 +22,8 @@ bool IsSpace(char32_t character) {
          category == UTF8PROC_CATEGORY_ZL || category == UTF8PROC_CATEGORY_ZP;
 }
 
-/// True for letters, marks, digits and connectors (\w). Circled and squared letters count, although their category is
-/// symbol.
+/// True for \w: letters, marks, decimal digits, letter-like numbers (category Nl), connectors and joiners. Circled and
+/// squared letters count, although their category is symbol.
 bool IsWordCharacter(char32_t character) {
   const auto among = [&](char32_t first, char32_t last) { return character >= first && character <= last; };
   if (among(0x200c, 0x200d) || among(0x24b6, 0x24e9) || among(0x1f130, 0x1f149) || among(0x1f150, 0x1f169) ||

@@ -3,8 +3,8 @@
 namespace quire {
 
 /// True for combining marks, and for characters that a normal form changes or moves, if they were added after Unicode
-/// 9.0. Says nothing about other characters. Hugging Face's tokenizers normalise by Unicode 9.0, where such characters
-/// are unassigned: they stay unchanged, do not compose and are no marks.
+/// 9.0. The result for other characters means nothing. Hugging Face's tokenizers normalise by Unicode 9.0, where such
+/// characters are unassigned: they stay unchanged, do not compose and are no marks.
 bool IsNewerThanUnicode9(char32_t character);
 
 /// True for characters that are combining marks in Unicode 9.0.

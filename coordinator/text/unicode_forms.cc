@@ -55,7 +55,7 @@ void OrderMarks(std::vector<utf8proc_int32_t>& characters) {
   }
 }
 
-/// Appends the normal form of a text without newer characters to `out`.
+/// Appends the normal form of a text to `out`. All characters of the text are in Unicode 9.0, or no form changes them.
 void AppendForm(std::string_view text, UnicodeForm form, std::string& out) {
   if (text.empty()) return;
   const utf8proc_option_t options = OptionsOf(form);

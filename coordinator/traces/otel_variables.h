@@ -17,11 +17,11 @@ struct OtelVariables {
 };
 
 /// Reads the variables. `variable`: returns a variable's text; empty when it is not set. A variable for traces alone
-/// takes precedence over the variable for all signals. Throws Error that names the variable, but never its text, which
-/// may be secret.
+/// takes precedence over the variable for all signals. Throws Error that names the variable, but never the value of a
+/// header, which may be secret.
 OtelVariables ReadOtelVariables(const std::function<std::string(const char* name)>& variable);
 
-/// Reads the same variables from this process's environment.
+/// Reads OpenTelemetry's variables from this process's environment.
 OtelVariables ReadOtelVariables();
 
 }  // namespace quire

@@ -14,7 +14,7 @@ std::string_view FolderOf(WebPage page) { return page == WebPage::kDashboard ? "
 
 bool IsPath(WebPage page, std::string_view path) { return path == "/" || (page == WebPage::kChat && path == "/chat"); }
 
-/// Returns the file's path in web/pages/; empty when the page has no file with this path.
+/// Returns the path in web/pages/ of the file that `path` asks for; empty when `path` does not belong to the page.
 std::string FileOf(WebPage page, std::string_view path) {
   if (IsPath(page, path)) return std::string(FolderOf(page)) + "index.html";
   if (!path.starts_with(kPrefix)) return "";
@@ -32,7 +32,7 @@ std::string TypeOf(std::string_view file) {
 }
 
 /// Returns the headers that protect a page: they allow scripts, styles, pictures and connections of this server only,
-/// no frames in other sites, and no referrer to other sites.
+/// forbid frames around the page, and keep browsers from sending referrers.
 const std::vector<std::pair<std::string, std::string>>& Protections() {
   static const std::vector<std::pair<std::string, std::string>> headers = {
       {"Content-Security-Policy",

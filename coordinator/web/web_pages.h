@@ -16,9 +16,9 @@ enum class WebPage { kDashboard, kChat };
 /// at "/chat".
 inline constexpr const char* kWebFiles = "/web/*";
 
-/// Returns all paths of a page's files.
+/// Returns all paths at which the page and its files are served.
 std::vector<std::string> WebPaths(WebPage page);
-/// Returns the page's file at this path; status 404 for any other path.
+/// Returns a response with the page's file at this path; status 404 for any other path.
 HttpResponse WebFile(WebPage page, std::string_view path);
 
 /// Returns the OpenAPI document of the data port's endpoints.

@@ -64,8 +64,8 @@ class Router {
     }
   }
 
-  /// Finds the indices of the highest numbers, the highest number first. No index occurs twice, even if numbers are
-  /// NaN.
+  /// Fills `places` with the indices of the highest numbers, the highest number first. No index occurs twice, even if
+  /// numbers are NaN.
   static void Best(std::span<const float> numbers, std::span<int32_t> places) {
     size_t count = 0;
     for (size_t i = 0; i < numbers.size(); ++i) {
@@ -78,7 +78,7 @@ class Router {
     }
   }
 
-  /// Excludes all experts outside the best groups from the choice.
+  /// Excludes all experts outside the groups_per_token best groups. A group ranks by the sum of its two highest scores.
   void LeaveBestGroups() {
     const auto groups = static_cast<size_t>(p_.num_groups), size = static_cast<size_t>(p_.num_experts) / groups;
     std::array<float, kMostExperts> sums;

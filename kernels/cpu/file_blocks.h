@@ -50,7 +50,7 @@ struct SixBitScales {
   }
 };
 
-/// Returns number i of one of a superblock's blocks of 32. Two consecutive blocks share 32 bytes of nibbles.
+/// Returns number i of block `block` (32 numbers) of a superblock. Two consecutive blocks share 32 bytes of nibbles.
 inline int NibbleOf(const std::byte* nibbles, int block, int i) {
   const int byte = At(nibbles + block / 2 * 32 + i);
   return block % 2 == 0 ? byte & 15 : byte >> 4;

@@ -57,7 +57,8 @@ void DecodeQ2K(const std::byte* in, float* out) {
   }
 }
 
-/// Decodes a q3_k superblock. The third bit of number i is bit i / 32 of byte i % 32; a clear bit means number - 4.
+/// Decodes a q3_k superblock. The third bit of number i is bit i / 32 of byte i % 32. If it is clear, the number is its
+/// two low bits minus 4.
 void DecodeQ3K(const std::byte* in, float* out) {
   const std::byte *third = in, *bits = in + 32, *scales = in + 96;
   const float d = GetHalf(in + 108);
@@ -100,7 +101,7 @@ void IQ4NLAsQ8(const std::byte* in, std::byte* out) {
   for (int i = 0; i < kQuantBlock; ++i) out[2 + i] = static_cast<std::byte>(UnevenOf(in + 2, i));
 }
 
-/// Converts iq4_xs to q8_0: keeps the numbers, and rounds each block's scale to fp16.
+/// Converts iq4_xs to q8_0: keeps the integers (kUneven), and rounds each block's scale to fp16.
 void IQ4XSAsQ8(const std::byte* in, std::byte* out) {
   for (int block = 0; block < kSuperBlock / kQuantBlock; ++block) {
     PutHalf(GetHalf(in) * static_cast<float>(UnevenScale(in, block)), out);

@@ -1,5 +1,6 @@
-// Decodes GGUF's formats of 1 to 3 bits. In iq1, iq2 and iq3 a code stands for 8 or 4 numbers (quant_grids.h), whose
-// signs are stored separately. In tq1_0 and tq2_0 numbers are -1, 0 or 1, and a byte holds five or four of them.
+// Decodes GGUF's formats of 1 to 3 bits. A code of iq1 or iq2 stands for 8 numbers, a code of iq3 for 4
+// (quant_grids.h). The signs of iq2's and iq3's numbers are stored separately. In tq1_0 and tq2_0 numbers are -1, 0 or
+// 1, and a byte holds five or four of them.
 #include "kernels/cpu/grid_quants.h"
 
 #include <bit>
@@ -51,7 +52,7 @@ void PutIQ1(unsigned code, float delta, float scale, float* out) {
   for (int i = 0; i < 8; ++i) out[i] = scale * (static_cast<float>(static_cast<int>(code >> (2 * i) & 3) - 1) + delta);
 }
 
-// Decoders of one superblock. If each 32 numbers share a scale, `scales` becomes these scales.
+// Decoders of one superblock. If each 32 numbers share a scale, they write these scales to `scales`.
 
 void DecodeIQ2XXS(const std::byte* in, float* out, float* scales) {
   const float d = GetHalf(in);
@@ -137,7 +138,7 @@ void DecodeIQ1M(const std::byte* in, float* out) {
   }
 }
 
-/// Writes one number from each byte of a run: digit number `digit` of the byte in base three.
+/// Writes d * (t - 1) for each of `count` bytes, where t is digit number `digit` of the byte in base three.
 void PutDigits(const std::byte* bytes, int count, int digit, float d, float* out) {
   constexpr unsigned kPowers[5] = {1, 3, 9, 27, 81};
   for (int i = 0; i < count; ++i) {
@@ -164,7 +165,7 @@ void DecodeTQ2(const std::byte* in, float* out, float* scales) {
   }
 }
 
-/// Decodes a superblock. Returns true if `scales` has become the scales of 32 numbers each.
+/// Decodes a superblock. Returns true if each 32 numbers share a scale; `scales` then holds these scales.
 bool Decode(NumberType type, const std::byte* in, float* out, float* scales) {
   switch (type) {
     case NumberType::kIQ1_S:

@@ -6,7 +6,7 @@
 
 namespace quire::kernels {
 
-/// True for the types below, whose superblocks have 256 numbers.
+/// True for the types that DecodeGridQuants decodes; their superblocks have 256 numbers.
 constexpr bool IsGridType(NumberType type) { return type >= NumberType::kIQ1_S && type <= NumberType::kTQ2_0; }
 
 /// Decodes one superblock of iq1_s, iq1_m, iq2_xxs, iq2_xs, iq2_s, iq3_xxs, iq3_s, tq1_0 or tq2_0.

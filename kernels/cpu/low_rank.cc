@@ -1,4 +1,4 @@
-// Computes low-rank products of rows in groups.
+// Computes low-rank products for groups of rows.
 #include "kernels/low_rank.h"
 
 #include <algorithm>

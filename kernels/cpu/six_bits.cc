@@ -1,4 +1,4 @@
-// Converts rows of q5_1, q5_k and q6_k without changing their integers.
+// Converts rows of q5_1, q5_k and q6_k to SixBitBlocks without changing their integers.
 #include <cstring>
 
 #include "kernels/check.h"

@@ -9,8 +9,8 @@ namespace quire::kernels {
 
 namespace {
 
-// The number of times that a thread looks for the next job before it sleeps. The jobs of a step follow each other
-// within microseconds, and an idle pool must cost nothing.
+// The number of times that a thread looks for a change (a new job, or the end of the current one) before it sleeps. The
+// jobs of a step follow each other within microseconds, and an idle pool must cost nothing.
 constexpr int kSpins = 4000;
 // After this many looks a waiting thread yields. If there are more threads than processors, the awaited thread may need
 // the waiting thread's processor.

@@ -25,8 +25,8 @@ void WithType(NumberType dtype, Body body) {
   }
 }
 
-/// Calls run.operator()<T, type>() for a 16-bit dtype and a quantised type of device memory. kQ6_K stands for both
-/// six-bit types, kFp8E4M3 for both FP8 types.
+/// Calls run.operator()<T, type>() for a 16-bit dtype and a quantised type of device memory. `type` is kQ6_K for kQ5_K,
+/// too, and kFp8E4M3 for kFp8Groups, too.
 template <class Run>
 void WithQuantizedType(NumberType dtype, NumberType type, const Run& run) {
   QUIRE_KERNEL_CHECK(dtype == NumberType::kF16 || dtype == NumberType::kBF16);
@@ -50,7 +50,7 @@ void WithQuantizedType(NumberType dtype, NumberType type, const Run& run) {
   dtype == NumberType::kF16 ? of_type(simt::Half()) : of_type(simt::BFloat16());
 }
 
-/// Aborts unless the cache holds either the type in which operations of type `dtype` compute, or E4M3.
+/// Aborts unless the cache's type is E4M3, or is `dtype` with scales of 1.
 inline void CheckCacheType(NumberType dtype, const PagedCache& cache) {
   QUIRE_KERNEL_CHECK(cache.type == NumberType::kFp8E4M3 ||
                      (cache.type == dtype && cache.k_scale == 1 && cache.v_scale == 1));

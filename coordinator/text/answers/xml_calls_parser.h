@@ -61,7 +61,8 @@ class XmlCallsParser : public StepParser {
   Match StandsBefore(std::string_view tag, std::string_view next, size_t at) const;
 
   bool is_cut() const { return at_end() && cut(); }
-  /// Called when the answer was cut inside or before a value. Emits the part of the argument that has come.
+  /// Called when the answer was cut inside or before a value. Emits the argument with `value`, the part of the value
+  /// that has come.
   void CutArgument(std::string_view value);
   /// If the answer was cut inside one of these tags, skips the tag's beginning, which is no content, and returns true.
   bool CutInTag(std::initializer_list<std::string_view> tags);
@@ -77,7 +78,7 @@ class XmlCallsParser : public StepParser {
   /// True when a grammar constrains the call. Then all tags of the call are present, and values may contain text like
   /// tags.
   bool is_kept() const;
-  /// The end of a value: its offset in rest(), and the number of bytes of the closing tag there.
+  /// The end of a value: its offset in rest(), and the number of bytes of the closing tag there (0: no closing tag).
   struct ValueEnd {
     size_t at, tag;
   };
@@ -85,7 +86,7 @@ class XmlCallsParser : public StepParser {
   std::optional<ValueEnd> FindValueEnd();
   /// Returns whether `tag` stands at rest()[at]; kUnknown: more text is needed, or the answer was cut in the tag.
   Match PeekTag(std::string_view tag, size_t at) const;
-  /// Returns rest() without a beginning of one of these tags at its end.
+  /// Returns rest(). If rest() ends with the beginning of one of these tags, leaves that beginning out.
   std::string_view WithoutBegunTag(std::initializer_list<std::string_view> tags) const;
   void CutKey(std::initializer_list<std::string_view> marks);
   std::string BeginOfArgument(const std::string& member) const { return (given_.empty() ? "" : ", ") + member; }

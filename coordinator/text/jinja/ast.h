@@ -74,7 +74,7 @@ struct Statement {
   Body body, otherwise;
 };
 
-/// Parses a template. Throws Error "template:line: reason" for anything unsupported.
+/// Parses a template. Throws Error "template:line: reason" for wrong syntax and for anything unsupported.
 Body Parse(std::string_view source);
 
 }  // namespace quire::jinja

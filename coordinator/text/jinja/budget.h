@@ -36,9 +36,9 @@ class Budget {
   void MakeText(size_t bytes);
   /// Charges for a new list of `count` items, or for adding `count` items to a list or mapping.
   void MakeItems(size_t count);
-  /// Throws Error when a text of `bytes` bytes is too long. MakeText charges the bytes.
+  /// Throws Error when a text of `bytes` bytes is too long. Does not charge the bytes; MakeText does.
   void CheckText(size_t bytes) const;
-  /// Throws Error when the output of `bytes` bytes is too long.
+  /// Throws Error when an output of `bytes` bytes is too long.
   void CheckOutput(size_t bytes) const;
 
   /// Counts one level of recursion while an object of this class lives.
@@ -58,7 +58,7 @@ class Budget {
  private:
   static constexpr size_t kScannedBytesPerUnit = 32, kWalkedBytesPerUnit = 4;
 
-  /// Throws Error when the work limit or the time is exceeded, or the rendering was cancelled.
+  /// Throws Error when the limit of work or time is exceeded, or when the rendering was cancelled.
   void Look();
   void Make(size_t bytes);
   [[noreturn]] void TooDeep();

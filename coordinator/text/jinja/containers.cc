@@ -1,4 +1,4 @@
-// Lists and mappings of templates: lookup, iteration and destruction.
+// Lists and mappings of templates: lookup, insertion, iteration, keys, the search for cycles, and destruction.
 #include <iterator>
 #include <set>
 

@@ -1,4 +1,4 @@
-// Parses operands: literals, names, calls, attributes, lists and mappings.
+// Parses operands: literals, names, lists, mappings, and the calls, attributes, subscripts and slices after them.
 #include <fmt/format.h>
 
 #include <cstdlib>

@@ -27,7 +27,8 @@ class ExpressionParser {
   ExpressionPtr Make(Expression::Kind kind, std::string text = "");
   ExpressionPtr Make(Expression::Kind kind, std::string text, ExpressionPtr a, ExpressionPtr b = nullptr);
   void AddOperand(Expression& e, ExpressionPtr operand) const;
-  /// Sets the height of `e` for its operand `below` (may be null). Throws Error when the height exceeds kMaxHeight.
+  /// Makes the height of `e` larger than that of its operand `below` (may be null). Throws Error when the height
+  /// exceeds kMaxHeight.
   void Raise(Expression& e, const Expression* below) const;
   bool EndsTuple() const;
   ExpressionPtr ParseAnd();

@@ -1,4 +1,4 @@
-// Jinja's filters, and the filter tojson of HF transformers.
+// Jinja's filters, the filter tojson of HF transformers and the filter from_json of llama.cpp.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -40,7 +40,9 @@ std::optional<Number> NumberIn(const MarkedText& text, Budget& budget) {
   return number;
 }
 
-/// Converts floats, and texts of integers or floats, to integers. Returns `default` for other values.
+/// Converts floats, booleans, and texts of integers or floats, to integers. Returns the argument `default` (0 if
+/// missing) for other values, for infinities and for NaN. Throws Error for undefined values, and when the result does
+/// not fit into int64_t.
 Value ToInteger(const Value& v, const Arguments& a, Budget& budget) {
   if (v.As<int64_t>() || v.AsLongInteger()) return v;
   if (v.IsUndefined()) Fail("'{}' is undefined", v.As<Undefined>()->name);
@@ -139,7 +141,8 @@ Value FromJson(const Value& v, const Arguments&, Budget& budget) {
   return Value::FromJson(ParseExactJson(text), MarkedText::kFromUser);
 }
 
-/// Returns what Jinja's "%s of %s" | format(a, b) returns, also with named arguments.
+/// Implements Jinja's filter format, for example "%s of %s" | format(a, b). The arguments are all positional or all
+/// named.
 Value FormatFilter(const Value& v, const Arguments& a, Budget& budget) {
   if (a.named.empty()) return Value(FormatPercent(*v.ToText(budget), Value(a.positional), budget));
   Dict named;

@@ -38,7 +38,8 @@ Value AttributeOf(const Value& item, const Value* attribute, const Value* otherw
 /// Pairs of sort key and item.
 using Keyed = std::vector<std::pair<Value, Value>>;
 
-/// Returns the attributes named in a text, separated by commas.
+/// Splits a text into the attributes that it names, separated by commas. Returns another value, such as an index, as
+/// the only attribute; without an attribute, returns one None.
 List AttributesOf(const Value* attribute, Budget& budget) {
   if (attribute == nullptr) return {Value()};
   const std::string comma = ",";
@@ -73,7 +74,7 @@ Value SortedItems(Keyed keyed, bool reverse, Budget& budget) {
   return Value(std::move(out));
 }
 
-/// Returns the arguments without the first `count` positional ones.
+/// Returns the positional arguments without the first `count`. Drops the named arguments.
 Arguments Rest(const Arguments& a, size_t count, Budget& budget) {
   Arguments rest;
   budget.MakeItems(a.positional.size());

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kMaxFilledWidth = 1000;  // characters, for filling methods
 
-/// Returns a text argument. Throws Error when the method lacks it.
+/// Returns the text argument at position i or with this name. Throws Error when the argument is missing or no text.
 const MarkedText& Needed(const Arguments& a, size_t i, const char* name, const std::string& method) {
   const Value* value = a.Get(i, name);
   if (value == nullptr) Fail("{} needs a text", method);
@@ -24,7 +24,8 @@ int64_t CharactersBefore(const MarkedText& text, size_t byte, Budget& budget) {
   return CharacterIndex(std::string_view(text.text).substr(0, byte), budget).size();
 }
 
-/// True when the text begins or ends with the argument, or with an item of an argument that is a list.
+/// True when the text begins (startswith) or ends (endswith) with the argument. If the argument is a list, one of its
+/// items suffices.
 bool HasAffix(const MarkedText& text, const std::string& method, const Arguments& a, Budget& budget) {
   const Value* affix = a.Get(0, "prefix");
   if (affix == nullptr) Fail("{} needs a text", method);

@@ -95,7 +95,7 @@ Value Concatenate(MarkedText left, const MarkedText& right, Budget& budget) {
   return Value(std::move(left));
 }
 
-/// Concatenates two texts of which one is Markup, and HTML-escapes the other.
+/// Concatenates two texts, of which at least one is Markup. HTML-escapes a text that is not Markup.
 Value ConcatenateMarkup(const Value& left, const Value& right, Budget& budget) {
   const MarkedText &a = *left.AsText(), &b = *right.AsText();
   Markup out{left.AsMarkup() != nullptr ? a : Escaped(a, budget)};

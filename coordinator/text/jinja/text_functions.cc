@@ -119,8 +119,8 @@ MarkedText Strip(const MarkedText& text, Side side, const std::string* character
 
 size_t Find(std::string_view text, std::string_view what, size_t from, Budget& budget) {
   if (from > text.size()) return std::string_view::npos;
-  // memmem is linear in the text, while std::string's search compares at every position. Only the bytes up to the match
-  // are charged.
+  // memmem is linear in the text, while std::string's search compares at every position. Only the bytes up to the
+  // match's end are charged.
   const void* found = ::memmem(text.data() + from, text.size() - from, what.data(), what.size());
   const size_t at =
       found == nullptr ? std::string_view::npos : static_cast<size_t>(static_cast<const char*>(found) - text.data());

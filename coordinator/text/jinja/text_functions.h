@@ -5,7 +5,7 @@
 namespace quire::jinja {
 
 // Text functions as in Python. The bytes of results keep their marks (MarkedText::marks). All functions charge the
-// budget first.
+// budget.
 
 /// Byte positions of a text's characters. Needs no memory for ASCII text.
 class CharacterIndex {
@@ -13,7 +13,7 @@ class CharacterIndex {
   CharacterIndex(std::string_view text, Budget& budget);
 
   int64_t size() const { return size_; }
-  /// Returns the first byte of character i; the text's size for i == size().
+  /// Returns the byte position of character i; the text's size for i == size().
   size_t Begin(int64_t i) const { return starts_.empty() ? static_cast<size_t>(i) : starts_[static_cast<size_t>(i)]; }
 
  private:
@@ -29,7 +29,8 @@ size_t Find(std::string_view text, std::string_view what, size_t from, Budget& b
 List Split(const MarkedText& text, const std::string* separator, int64_t max_splits, bool from_right, Budget& budget);
 /// Returns the lines of a text, as Python's str.splitlines() does.
 List Lines(const MarkedText& text, bool keep_ends, Budget& budget);
-/// Returns how often `what` occurs in the text without overlaps.
+/// Returns how often `what` occurs in the text without overlaps; for an empty `what`, the number of characters plus
+/// one.
 int64_t Count(const MarkedText& text, const std::string& what, Budget& budget);
 MarkedText Replace(const MarkedText& text, const std::string& from, const MarkedText& to, int64_t max_count,
                    Budget& budget);
@@ -49,12 +50,12 @@ int64_t NumWords(const MarkedText& text, Budget& budget);
 /// placeholder without an argument, and for conversions, format specifications and attributes, which are unsupported.
 MarkedText Format(const MarkedText& text, const List& positional, const NamedArguments& named, Budget& budget);
 /// Returns Python's text % value: uses a list's items in turn, a mapping's values by name, or the value itself. Throws
-/// Error for a conversion other than s, r, d, i, u, x, X, o, f, F, e, E, g, G, for a conversion without a value, and
-/// for unused values.
+/// Error for a conversion other than %, s, r, d, i, u, x, X, o, f, F, e, E, g, G, for a conversion without a value, and
+/// for unused values (except a mapping's).
 MarkedText FormatPercent(const MarkedText& text, const Value& value, Budget& budget);
 /// True when the text is not empty and `is` returns true for all its characters.
 bool AllCharacters(const MarkedText& text, bool (*is)(char32_t), Budget& budget);
-/// True when the text has cased letters and all of them have this case.
+/// True when the text has letters of this case, and none of the other case.
 bool IsCased(const MarkedText& text, bool upper, Budget& budget);
 /// Returns the characters, each as a separate text.
 List Characters(const MarkedText& text, Budget& budget);

@@ -40,7 +40,7 @@ struct LongInteger {
 /// A key of a mapping. As in Python, 1, 1.0 and true are the same key, and "1" is another key.
 using Key = std::variant<std::string, None, bool, int64_t, double>;
 
-/// A mapping that keeps the order of its keys.
+/// A mapping whose keys stay in the order in which they were added.
 struct Dict {
   std::vector<std::pair<Key, Value>> entries;
   bool is_object = false;  // a namespace or loop: has attributes and is no mapping to templates
@@ -50,8 +50,8 @@ struct Dict {
   void Set(Key key, Value value, Budget& budget);
 };
 
-/// A value of a template. As in Python, lists, mappings and texts are shared, so that copying a value is cheap. Texts
-/// carry marks that say where each byte comes from. Operations charge the rendering's budget.
+/// A value of a template. As in Python, lists, mappings and texts are shared, so that copying a value is cheap. The
+/// marks of a text say where each byte comes from. Operations charge the rendering's budget.
 class Value {
  public:
   Value() : data_(None{}) {}
@@ -74,11 +74,12 @@ class Value {
   explicit Value(Dict dict) : data_(std::make_shared<Dict>(std::move(dict))) {}
   explicit Value(Function function) : data_(std::make_shared<Function>(std::move(function))) {}
 
-  /// Returns a text that the template itself has made.
+  /// Returns a text that the template itself has made, so its bytes are marked as trusted.
   static Value Trusted(std::string_view text) { return Value(MarkedText(text, MarkedText::kTrusted)); }
-  /// Returns a JSON document as a value; every text in it carries `mark`.
+  /// Returns a JSON document as a value; `mark` becomes the mark of every byte in its texts.
   static Value FromJson(const Json& json, char mark);
-  /// Returns a JSON document as a value whose mappings keep the document's order; every text in it carries `mark`.
+  /// Returns a JSON document as a value whose mappings keep the document's order; `mark` becomes the mark of every
+  /// byte.
   static Value FromJson(const OrderedJson& json, char mark);
 
   template <class T>
@@ -124,7 +125,7 @@ class Value {
     const auto* dict = std::get_if<std::shared_ptr<Dict>>(&data_);
     return dict == nullptr ? 0 : dict->use_count();
   }
-  /// True when `a` sorts before `b`: numbers, texts, or lists. Throws Error for other pairs.
+  /// True when `a` sorts before `b`. Both must be numbers, texts, lists or tuples; throws Error for other pairs.
   static bool Less(const Value& a, const Value& b, Budget& budget);
 
  private:

@@ -20,8 +20,8 @@ bool IsIterable(const Value& v) {
   return v.AsList() != nullptr || v.AsText() != nullptr || v.AsDict() != nullptr || v.IsUndefined();
 }
 
-/// True for values that Python's `is` would call identical: the same list or mapping, or equal texts or numbers of the
-/// same type.
+/// True for the same list or mapping, and for equal values of the same type. This approximates Python's `is`, which
+/// compares where values are stored.
 bool IsSame(const Value& v, const Value& other, Budget& budget) {
   if (v.AsList() != nullptr || other.AsList() != nullptr) return v.AsList() == other.AsList();
   if (v.AsDict() != nullptr || other.AsDict() != nullptr) return v.AsDict() == other.AsDict();

@@ -58,7 +58,7 @@ std::string EscapeOf(char32_t c, bool json, char quote, bool ascii) {
 
 using Entry = std::pair<Key, Value>;
 
-/// Returns a mapping's entries sorted by key; the keys must be comparable.
+/// Returns a mapping's entries sorted by key. Throws Error for keys that cannot be compared with each other.
 std::vector<const Entry*> SortedEntries(const Dict& dict, Budget& budget) {
   std::vector<std::pair<Value, const Entry*>> keyed;
   budget.MakeItems(2 * dict.entries.size());

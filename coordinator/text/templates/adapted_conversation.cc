@@ -35,8 +35,8 @@ OrderedJson ObjectIn(const std::string& text) {
   return nullptr;
 }
 
-/// Converts a call's arguments into the template's form. Text that is no JSON object (a model's mistake) stays
-/// unchanged for templates that can show it.
+/// Converts a call's arguments into the template's form. Text that is no JSON object (a model's mistake) stays as it
+/// is, or becomes the member INVALID_JSON of an object if the template accepts only objects.
 void AdaptArguments(const TemplateTraits& traits, OrderedJson& call) {
   const auto function = call.find("function");
   if (function == call.end() || !function->is_object()) return;
@@ -58,7 +58,7 @@ bool HasCalls(const OrderedJson& message) {
   return calls != message.end() && calls->is_array() && !calls->empty();
 }
 
-/// Appends the message's content to its thoughts, for templates that show content or thoughts, not both, beside calls.
+/// Appends the content to the thoughts and clears it, for templates that show only one of the two beside calls.
 void JoinWordsWithThoughts(OrderedJson& message, const Makes& makes) {
   const std::string* words = TextAt(message, "content");
   const std::string* thoughts = TextAt(message, "thinking");
@@ -85,7 +85,7 @@ OrderedJson WithWordsApart(const OrderedJson& messages, const TemplateTraits& tr
   return out;
 }
 
-/// Splits an answer with several calls into answers with one call each, each followed by the call's result.
+/// Splits an answer with several calls into answers with one call each, each followed by the results of its call.
 OrderedJson WithOneCallEach(const OrderedJson& messages, const TemplateTraits& traits) {
   OrderedJson out = OrderedJson::array();
   for (size_t i = 0; i < messages.size(); ++i) {
@@ -137,7 +137,7 @@ OrderedJson WithSystemFirst(const OrderedJson& messages) {
   return out;
 }
 
-/// Replaces long ids of calls by short ones, also in the results of the calls. Ids that are already short stay.
+/// Replaces ids of calls by ids of nine letters and digits, also in the calls' results. Ids of this form stay.
 class ShortIds {
  public:
   void Shorten(OrderedJson& object, const char* name) {
@@ -234,8 +234,8 @@ OrderedJson& Member(OrderedJson& object, const char* name, const OrderedJson& ot
   return member;
 }
 
-/// Completes a property's schema and all schemas in it: description, a single type (the first one that is not "null"),
-/// members and items. A schema that is true or false becomes an empty object.
+/// Completes a property's schema and all schemas in it: adds a missing description, keeps one type (the first that is
+/// not "null"), and turns additionalProperties or items that are no object into {"type": "string"}.
 void CompleteProperty(OrderedJson& schema) {
   if (!schema.is_object()) schema = OrderedJson::object();
   Member(schema, "description", "");
@@ -272,7 +272,7 @@ void AdaptTools(const TemplateTraits& traits, OrderedJson& tools) {
   }
 }
 
-/// Writes the tools' functions as a JSON text into the system message's member `tools`.
+/// Writes the tools' functions as a JSON text into the system message's member `tools`. Adds a missing system message.
 void PutToolsIntoSystem(Conversation& conversation) {
   if (!conversation.tools.is_array() || conversation.tools.empty()) return;
   OrderedJson functions = OrderedJson::array();

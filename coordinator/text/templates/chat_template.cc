@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kMaxTemplateFileBytes = 256 << 10;
 
-/// The function strftime_now(format), which returns the present time in UTC, for templates that print the date.
+/// Implements strftime_now(format) for templates that print the date: returns the present time in UTC, in this format.
 jinja::Value StrftimeNow(const jinja::List& arguments, const jinja::NamedArguments&) {
   if (arguments.empty() || arguments[0].AsText() == nullptr) Fail("strftime_now needs a format");
   const std::string& format = arguments[0].AsText()->text;

@@ -13,7 +13,7 @@
 
 namespace quire {
 
-/// Functions that a rendering calls while it runs, on its own thread.
+/// Functions that a rendering calls while it runs, on the thread that renders.
 struct RenderWatch {
   /// Called several times in a millisecond. If the result is true, the rendering ends with an Error.
   std::function<bool()> cancelled = {};
@@ -53,8 +53,8 @@ class ChatTemplate {
   Traits traits_;
 };
 
-/// Reads a chat template from a file. Throws Error with file and line for a template that cannot be read, and for a
-/// template that refuses a single user message.
+/// Reads a chat template from a file. Throws Error, which names the file, when the file cannot be read, when the
+/// template has an error, or when it refuses a single user message. For the latter two, the Error names the line, too.
 std::string ReadChatTemplate(const std::string& path);
 
 }  // namespace quire

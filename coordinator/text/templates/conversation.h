@@ -4,7 +4,7 @@
 
 namespace quire {
 
-/// The input of a chat template, from one request, with members in the request's order.
+/// The input of a chat template. The members of its JSON objects have the same order as in the request.
 struct Conversation {
   /// Objects with role and content (text). The objects may have members of the API: tool_calls in OpenAI's form with
   /// arguments as text, tool_call_id, name, reasoning_content. Beside tool_calls, the content may be null.

@@ -45,11 +45,11 @@ Conversation Called(const OrderedJson& calls) {
   return called;
 }
 
-// Some templates require ids of nine letters.
+// Some templates require ids of nine letters or digits.
 constexpr const char* kShortId = "abcdefghi";
 constexpr const char* kArguments = R"({"probe_key": "probe_value"})";
 
-/// Finds a template's traits one after another. Later tests use the traits found before.
+/// Finds a template's traits one after another. Each test adapts its conversation to the traits found before.
 class Prober {
  public:
   explicit Prober(const Render& render) : render_(render) {}

@@ -24,10 +24,10 @@ class AddedTokenFinder {
     size_t begin, length;  // begin and length in bytes of the text
     const AddedToken* token;
   };
-  /// Returns, for every position where added tokens begin, the longest of these tokens, the last position first.
-  /// Control tokens are found only in bytes that `marks` trusts (null: all bytes). If several tokens have the same
-  /// text, the first of them is found. The time is linear in the text, whatever the number and length of the tokens.
-  /// Throws Stopped when `stop` asks for it.
+  /// Returns the longest added token at every position where added tokens begin; the last position comes first. Control
+  /// tokens are found only in bytes that `marks` trusts (null: all bytes). If several tokens have the same text, the
+  /// first of them is found. The time is linear in the text, whatever the number and length of the tokens. Throws
+  /// Stopped when `stop` asks for it.
   std::vector<Found> FindAll(std::string_view text, const MarkedText* marks, const std::stop_token& stop) const;
 
  private:
@@ -42,14 +42,15 @@ class AddedTokenFinder {
   TextFinder plain_finder_, control_finder_;
 };
 
-/// A part of a text: an added token with the whitespace that it takes, or the text between two added tokens.
+/// A part of a text: an added token with the adjacent whitespace that belongs to it (left_strip, right_strip), or the
+/// text between two added tokens.
 struct TextPart {
   std::string_view text;
   const AddedToken* token;  // null: plain text
 };
 
-/// Cuts a text at its added tokens; at control tokens only in bytes that `marks` trusts (null: all bytes). If tokens
-/// take whitespace or are single words, the text must be valid UTF-8. Throws Stopped when `stop` asks for it.
+/// Cuts a text at its added tokens; at control tokens only in bytes that `marks` trusts (null: all bytes). If a token
+/// has left_strip, right_strip or single_word, the text must be valid UTF-8. Throws Stopped when `stop` asks for it.
 std::vector<TextPart> CutAtTokens(std::string_view text, const AddedTokenFinder& tokens, const MarkedText* marks,
                                   const std::stop_token& stop);
 

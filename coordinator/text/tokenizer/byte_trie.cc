@@ -4,8 +4,8 @@
 
 namespace quire {
 
-/// Builds the array node by node; all children of a node get their places at once. Entries are sorted, so the entries
-/// below a node of depth `depth` are a contiguous range with the same first `depth` bytes.
+/// Builds the array node by node, and chooses the entries of all children of a node at once. The texts are sorted, so
+/// the texts below a node of depth `depth` are a contiguous range with the same first `depth` bytes.
 class ByteTrie::Builder {
  public:
   Builder(const std::vector<Entry>& entries, std::vector<Node>& nodes) : entries_(entries), nodes_(nodes) {}

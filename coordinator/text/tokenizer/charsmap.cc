@@ -52,8 +52,8 @@ void Charsmap::Walk(std::string_view text, const Found& found) const {
     if (!HasLeaf(unit)) continue;
     if (at >= units_.size()) return;
     const size_t value = ValueOf(units_[at]);
-    // Ignores a match that ends inside a character: the replacement would not be valid text. Only a broken table has
-    // such a match.
+    // Ignores a match that ends inside a character, and a value that points outside the texts or into a character: the
+    // result would not be valid text. Only a broken table has them.
     const bool whole = length == text.size() || BeginsCharacter(text[length]);
     if (!whole || value >= texts_.size() || !BeginsCharacter(texts_[value])) continue;
     if (!found(Match{length, std::string_view(&texts_[value])})) return;

@@ -38,7 +38,8 @@ class Detokenizer {
 /// which contains these spaces.
 void DropFront(const Tokenizer& tokenizer, std::string_view first_token, std::string& text);
 
-/// Returns the text of all tokens, without the leading space that the tokenizer put before the text.
+/// Returns the text of all tokens (without control tokens if skip_special_tokens), without the leading spaces that the
+/// tokenizer put before the text.
 std::string Decode(const Tokenizer& tokenizer, const std::vector<TokenId>& tokens, bool skip_special_tokens);
 
 }  // namespace quire

@@ -13,7 +13,7 @@ struct KeyedHash {
   size_t operator()(std::string_view text) const;
 };
 
-/// Returns a random key for the hash, so that clients cannot choose texts whose hashes collide.
+/// Returns a random key for a hash, so that nobody can choose inputs whose hashes collide.
 uint64_t NewSecret();
 
 }  // namespace quire

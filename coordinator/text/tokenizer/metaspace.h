@@ -21,7 +21,8 @@ struct Metaspace {
   Front front = Front::kShown;
 };
 
-/// Returns `text` with marks for spaces. in_front: one more mark in front, unless the text begins with a mark.
+/// Returns `text` with marks for spaces. in_front: one more mark in front, unless the text begins with a space or a
+/// mark, or is empty.
 std::string WriteMarks(std::string_view text, bool in_front);
 
 /// Splits text with marks into pieces: at every mark (every_mark), or only at the first mark of each run.

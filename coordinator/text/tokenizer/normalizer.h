@@ -59,12 +59,12 @@ using NormalizerStep =
 /// Compiled normalizer steps. Immutable; safe to share between threads.
 class Normalizer {
  public:
-  /// Compiles the steps. Throws Error when a step's table or pattern is invalid or too long, or when there are too many
-  /// steps.
+  /// Compiles the steps. Throws Error when a step's table, pattern or text is invalid or too long, or when there are
+  /// too many steps.
   explicit Normalizer(const std::vector<NormalizerStep>& steps);
 
   /// Normalises the text (valid UTF-8). The result is the text itself, or lies in `storage`. Throws Error when the
-  /// result exceeds `room` bytes or RoomFor, and passes on exceptions of SplitBudget.
+  /// result exceeds `room` or RoomFor(text.size()) bytes, and passes on exceptions of SplitBudget.
   std::string_view Apply(std::string_view text, std::string& storage, SplitBudget& budget,
                          size_t room = SIZE_MAX) const;
   /// Returns the most bytes that a text of `bytes` bytes may become.
@@ -72,7 +72,7 @@ class Normalizer {
 
   /// Returns the largest factor by which normalisation may shorten a text; 0: a text may vanish.
   size_t shrinking() const { return shrinking_; }
-  /// True when the time of all steps is linear in any text (Splitter::is_linear).
+  /// True when the time of every step is known to be linear in the text's length (Splitter::is_linear).
   bool is_linear() const { return is_linear_; }
 
  private:

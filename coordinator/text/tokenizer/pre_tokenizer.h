@@ -48,7 +48,7 @@ using PreTokenizerStep =
 /// Compiled pre-tokenizer steps. Immutable; safe to share between threads.
 class PreTokenizer {
  public:
-  /// Compiles the steps. Throws Error when a pattern is invalid, or when there are too many patterns.
+  /// Compiles the steps. Throws Error when a pattern is invalid, or when there are too many patterns or steps.
   explicit PreTokenizer(const std::vector<PreTokenizerStep>& steps);
 
   struct Pieces {
@@ -61,7 +61,7 @@ class PreTokenizer {
 
   /// True when no step drops anything.
   bool keeps_all() const { return keeps_all_; }
-  /// True when the time of all steps is linear in any text (Splitter::is_linear).
+  /// True when the time of every step is known to be linear in the text's length (Splitter::is_linear).
   bool is_linear() const { return is_linear_; }
 
  private:

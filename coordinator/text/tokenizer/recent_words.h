@@ -12,7 +12,7 @@ namespace quire {
 /// occur again.
 class RecentWords {
  public:
-  /// Allocates the table for the words of a text of num_words words; short texts keep no words.
+  /// Allocates the table for a text of num_words words. A text of fewer than kShortText words gets no table.
   explicit RecentWords(size_t num_words) : words_(num_words < kShortText ? 0 : kKept) {}
 
   /// Appends the tokens of a remembered word. Returns false if the word is not remembered.
@@ -23,7 +23,8 @@ class RecentWords {
     for (size_t i = kept.begin; i < kept.end; ++i) tokens.push_back(tokens[i]);
     return true;
   }
-  /// Remembers that tokens[begin, end) are the word's tokens. The word's text must not move.
+  /// Remembers that tokens[begin, end) are the word's tokens, unless the word is longer than kLongWord bytes. The
+  /// word's text must not move.
   void Note(std::string_view word, size_t begin, size_t end) {
     if (IsKept(word)) words_[PlaceOf(word)] = {word, begin, end};
   }

@@ -24,7 +24,7 @@ struct SentencePieceModel {
   normalize::SentencePiece normalizer;  // the normalizer without the user-defined pieces
   std::string bos_piece = "<s>", eos_piece = "</s>", pad_piece = "<pad>";
 
-  /// Returns the token of a control piece with this text.
+  /// Returns the token of the control piece with this text; nullopt when there is none.
   std::optional<TokenId> ControlToken(std::string_view text) const;
 };
 

@@ -32,13 +32,13 @@ class SplitBudget {
 /// and memory are limited. Safe to share between threads.
 class Splitter {
  public:
-  /// Compiles the pattern. Throws Error, which names the place in the pattern, when the pattern does not compile, is
-  /// too long, or changes where a match begins (\K).
+  /// Compiles the pattern. Throws Error when the pattern is too long, does not compile, or contains \K, which changes
+  /// where a match begins. In the latter two cases the Error names the place in the pattern.
   explicit Splitter(const std::string& pattern);
   ~Splitter();
   Splitter(Splitter&&) noexcept;
 
-  /// True when the pattern's time is known to be linear in any text.
+  /// True when the pattern's time is known to be linear in the length of any text.
   bool is_linear() const { return is_linear_; }
 
   struct Match {

@@ -132,7 +132,8 @@ void Tokenizer::AddAddedTokens() {
       looked_for = normalizer_.Apply(token.text, normal.emplace_back(), budget);
     }
     (normalized ? in_normalized : as_written).push_back({looked_for, &token});
-    // The text of an added token has the space that the normalizer puts before the token, as in HF.
+    // If an added token is searched in normalised text, its text has the space that the normalizer puts in front, as in
+    // HF.
     bytes_[static_cast<size_t>(token.id)] = normalized && data_.metaspace ? ReadMarks(looked_for) : token.text;
     special_[static_cast<size_t>(token.id)] = token.special;
   }

@@ -21,7 +21,7 @@
 
 namespace quire {
 
-/// Converts text to tokens, by merges of bytes or characters, by a Unigram model or by WordPiece, and tokens to bytes.
+/// Converts text to tokens (by merges of bytes or characters, a Unigram model or WordPiece), and tokens to bytes.
 /// Immutable; safe to share between threads.
 class Tokenizer {
  public:
@@ -30,9 +30,9 @@ class Tokenizer {
   int vocab_size() const { return static_cast<int>(bytes_.size()); }
   const TokenizerData& data() const { return data_; }
 
-  /// Returns the tokens of valid UTF-8 text in linear time. A model's own patterns may take longer, and end with an
-  /// Error when they take too long (SplitBudget). Control tokens are recognised only in trusted bytes, other added
-  /// tokens everywhere. Throws Stopped or TooManyTokens as `bounds` say.
+  /// Returns the tokens of valid UTF-8 text of n bytes in O(n log n) time. A model's own patterns may take longer, and
+  /// end with an Error when they take too long (SplitBudget). Control tokens are recognised only in trusted bytes,
+  /// other added tokens everywhere. Throws Stopped or TooManyTokens as `bounds` say.
   std::vector<TokenId> Encode(const MarkedText& text, const EncodeBounds& bounds = {}) const;
 
   /// Like Encode, for a raw prompt: all bytes are trusted, and with add_special_tokens the tokenizer's prefix (BOS) and
@@ -44,13 +44,13 @@ class Tokenizer {
     std::vector<TokenId> tokens;
     int second = 0;  // index of the first token of type 1; 0: all tokens have type 0
   };
-  /// Joins the tokens of two texts, without special tokens, to at most `most` tokens: the longer text loses tokens at
-  /// its end first, as in HF's "longest_first". Throws Error when the tokenizer joins no pairs.
+  /// Joins the tokens of two texts with special tokens between and around them. To keep to `most` tokens, shortens the
+  /// longer text first, at its end, like HF's "longest_first". Throws Error when the tokenizer joins no pairs.
   JoinedPair JoinPair(std::vector<TokenId> first, std::vector<TokenId> second, size_t most = SIZE_MAX) const;
 
-  /// True when the text's size alone proves that it has more than num_tokens tokens. Reads every byte at most once.
+  /// True when the bytes of the text prove, without encoding, that it has more than num_tokens tokens.
   bool SurelyExceeds(std::string_view text, size_t num_tokens) const;
-  /// True when the time of encoding is linear in the text's length, because no pattern of the model's own is used.
+  /// True when no pattern of the model's own is used, so that encoding n bytes takes O(n log n) time.
   bool is_linear() const { return normalizer_.is_linear() && pre_tokenizer_.is_linear(); }
   /// Returns the byte length of the longest token.
   size_t longest_token() const { return longest_token_; }

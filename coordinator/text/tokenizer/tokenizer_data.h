@@ -21,8 +21,8 @@ struct AddedToken {
   TokenId id = 0;
   std::string text;
   bool special = false;     // control token: left out of decoded text
-  bool left_strip = false;  // the token takes the whitespace before it
-  /// The token takes the whitespace after it.
+  bool left_strip = false;  // the token includes the whitespace before it
+  /// The token includes the whitespace after it.
   bool right_strip = false;
   bool single_word = false;  // the token is found only between non-word characters
   bool normalized = false;   // the token is searched in the normalised text; ignored for control tokens
@@ -82,8 +82,8 @@ TokenizerData TokenizerDataFromHf(const HfTokenizerFiles& files, const std::stri
 /// unknown pre-tokenizers.
 TokenizerData TokenizerDataFromGguf(const GgufFile& gguf);
 
-/// Joins two chat templates into one: `with_tools` applies to conversations with tools, `plain` to others, as HF
-/// transformers choose among a model's named templates. An empty template is left out.
+/// Joins two chat templates into one: `with_tools` applies to conversations with tools or calls, `plain` to others, as
+/// HF transformers choose among a model's named templates. An empty template is left out.
 std::string JoinedTemplates(const std::string& plain, const std::string& with_tools);
 
 /// Reads the tokenizer of a model, from its GGUF file or its HF directory.

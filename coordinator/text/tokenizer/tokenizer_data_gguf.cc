@@ -33,8 +33,8 @@ constexpr const char* kQwen35Pattern =
     R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr const char* kSeedPattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s*[\r\n]+|\s+(?!\S)|\s+)";
-/// A pattern for a run of letters of scripts with upper and lower case, and for one whitespace character before the
-/// run, as in the tokenizer of the first DeepSeek models.
+/// A pattern for a run of letters of scripts with upper and lower case, and for an optional whitespace character before
+/// the run, as in the tokenizer of the first DeepSeek models.
 constexpr const char* kDeepseekLetters =
     R"(\s?[)"
     R"(A-Za-z\x{b5}\x{c0}-\x{d6}\x{d8}-\x{f6}\x{f8}-\x{1ba}\x{1bc}-\x{1bf}\x{1c4}-\x{293}\x{295}-\x{2af})"
@@ -62,7 +62,7 @@ constexpr const char *kDeepseekSigns =
 constexpr const char* kEnglishEnds = "(?i:'s|'t|'re|'ve|'m|'ll|'d)?";
 
 /// Returns a pattern that cuts words where an upper-case letter follows a lower-case one, as o200k and Tekken do.
-/// `ends`: the pattern of endings of English words. `digits`: the quantifier of digits.
+/// `ends`: the pattern of endings of English words. `digits`: the quantifier for digits, such as {1,3}.
 std::string WordsByCase(const char* ends, const char* digits) {
   constexpr const char *kUpper = R"([\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])", *kLower = R"([\p{Ll}\p{Lm}\p{Lo}\p{M}])";
   return fmt::format(R"([^\r\n\p{{L}}\p{{N}}]?{0}*{1}+{2}|[^\r\n\p{{L}}\p{{N}}]?{0}+{1}*{2}|\p{{N}}{3})"
@@ -70,7 +70,7 @@ std::string WordsByCase(const char* ends, const char* digits) {
                      kUpper, kLower, ends, digits);
 }
 
-/// Returns a pattern like WordsByCase, in which runs of Chinese characters (script Han, without its extensions) form
+/// Returns a pattern like WordsByCase, in which runs of Chinese characters (those with the property Script=Han) form
 /// pieces.
 std::string KimiWords() {
   const std::string upper = R"((?:(?!\p{sc:Han})[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]))",
@@ -109,7 +109,7 @@ const std::vector<NamedCuts>& PreTokenizers() {
   return kAll;
 }
 
-/// Sets the pre-tokenizer with this name. Returns whether texts begin with the BOS token if the file does not say.
+/// Sets the pre-tokenizer with this name. Returns the default for files that do not say whether texts begin with BOS.
 bool SetPreTokenizer(const std::string& name, const std::string& path, TokenizerData& data) {
   std::string known;
   for (const NamedCuts& pre : PreTokenizers()) {
@@ -130,7 +130,7 @@ std::string TokenText(const GgufFile& gguf, const TokenizerData& data, const cha
   return data.tokens[static_cast<size_t>(*id)];
 }
 
-/// Returns the value of `key` for every token; null when the file lacks it.
+/// Returns the values of `key`, one for each token; null when the file lacks the key.
 template <class Number>
 const std::vector<Number>* PerToken(const GgufFile& gguf, const char* key, const TokenizerData& data) {
   const auto* numbers = gguf.Find<std::vector<Number>>(key);
@@ -148,7 +148,7 @@ void ReadMerges(const GgufFile& gguf, TokenizerData& data) {
   }
 }
 
-/// Reads a byte-level vocabulary. Returns whether texts begin with the BOS token if the file does not say.
+/// Reads a byte-level vocabulary. Returns the default for files that do not say whether texts begin with BOS.
 bool ReadByteLevel(const GgufFile& gguf, TokenizerData& data) {
   const auto* pre = gguf.Find<std::string>("tokenizer.ggml.pre");
   const bool begins = SetPreTokenizer(pre != nullptr ? *pre : "gpt-2", gguf.path, data);
@@ -156,8 +156,8 @@ bool ReadByteLevel(const GgufFile& gguf, TokenizerData& data) {
   return begins;
 }
 
-/// Replaces spaces by marks. As in llama.cpp, every text between control tokens begins with a mark, unless the file
-/// says otherwise.
+/// Makes the tokenizer write spaces as marks. As in llama.cpp, every text between control tokens begins with a mark,
+/// unless the file says otherwise.
 void SetMetaspace(const GgufFile& gguf, TokenizerData& data) {
   const bool* front = gguf.Find<bool>("tokenizer.ggml.add_space_prefix");
   Metaspace& metaspace = data.metaspace.emplace();

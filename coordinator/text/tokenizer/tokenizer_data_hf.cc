@@ -73,7 +73,7 @@ void ReadModel(const Json& model, const std::string& path, TokenizerData& data) 
   }
 }
 
-/// Reads the tokens that the template puts before and after a single sequence.
+/// Reads the tokens that the post-processor puts around a single text, and around two texts that are read together.
 void ReadPostProcessor(const Json& node, const std::string& path, TokenizerData& data) {
   const std::string type = TypeOf(node);
   if (type == "Sequence") {
@@ -151,7 +151,7 @@ void ReadTokenizerJson(const Json& json, const std::string& path, TokenizerData&
   ReadUnknown(json.at("model"), path, data);
 }
 
-/// Returns the chat template, which may be a text or a list of named templates.
+/// Returns the chat template in the configuration, which gives a text or a list of named templates; empty: none.
 std::string ChatTemplateOf(const Json& config) {
   if (!config.contains("chat_template")) return "";
   const Json& text = config["chat_template"];

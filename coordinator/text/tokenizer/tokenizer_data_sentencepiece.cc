@@ -17,8 +17,8 @@ using Type = SentencePieceModel::Type;
 constexpr size_t kMaxMergedBytes = 256;   // length of a token merged from others
 constexpr size_t kMaxMerges = 8'000'000;  // the limit that a file's list of merges has, too
 
-/// Returns the Unigram model, with scores in single precision as in SentencePiece. User-defined pieces get scores so
-/// high that they are always chosen.
+/// Returns the Unigram model, with scores in single precision as in SentencePiece. The scores of user-defined pieces
+/// follow SentencePiece's formula.
 UnigramModel UnigramOf(const SentencePieceModel& model, TokenId unknown) {
   constexpr float kUnknownPenalty = 10;
   constexpr double kUserDefinedPenalty = 0.1;
@@ -60,7 +60,8 @@ Known KnownPieces(const std::vector<Piece>& pieces) {
   return known;
 }
 
-/// Calls `each` with every position that divides the text into two known pieces.
+/// Calls `each` with every position that divides the text into two known pieces. Ignores texts longer than
+/// kMaxMergedBytes.
 template <class Each>
 void ForEachCut(std::string_view text, const Known& known, const Each& each) {
   if (text.size() > kMaxMergedBytes) return;

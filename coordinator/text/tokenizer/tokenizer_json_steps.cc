@@ -118,7 +118,7 @@ pre_tokenize::Marks ReadMarksStep(const Json& node, const std::string& path) {
           node.value("split", true)};
 }
 
-/// Returns a step that splits at the matches of a pattern; nullopt for other types.
+/// Returns the step if it splits at the matches of a pattern; nullopt for steps of other types.
 std::optional<Split> ReadSplit(const Json& node, const std::string& path) {
   const std::string type = TypeOf(node);
   using enum Split::Behavior;

@@ -29,7 +29,8 @@ struct PreTokenizerSteps {
 };
 PreTokenizerSteps ReadPreTokenizer(const Json& node, const std::string& path);
 
-/// Reads the decoder, which joins the texts of tokens. Throws Error when the decoder does not give "▁" a meaning.
+/// Reads the decoder, which joins the texts of tokens. Throws Error for a decoder with unsupported steps, and for one
+/// that does not give "▁" a meaning.
 Metaspace ReadTextDecoder(const Json& node, const std::string& path);
 /// Throws Error when a byte-level vocabulary's decoder does more than decode the byte alphabet.
 void CheckByteLevelDecoder(const Json& node, const std::string& path);

@@ -62,7 +62,7 @@ std::vector<AddedToken> AddedTokensOf(const Json& config, const Json& added, con
 
 /// Applies a token of tokenizer_config.json or added_tokens.json to the model's piece with the same id. A text other
 /// than the piece's makes the piece user-defined. `special` makes it a control piece, which neither merges nor
-/// likelihoods produce.
+/// likelihoods produce. The piece for unknown characters stays unchanged.
 void TellModel(const AddedToken& token, SentencePieceModel& model) {
   if (static_cast<size_t>(token.id) >= model.pieces.size()) return;
   SentencePieceModel::Piece& piece = model.pieces[static_cast<size_t>(token.id)];

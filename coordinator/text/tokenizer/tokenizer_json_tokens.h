@@ -12,7 +12,7 @@ namespace quire {
 
 constexpr int64_t kMaxTokens = 1 << 24;
 
-/// Returns the text of a token that is given as text, or as an object with "content".
+/// Returns the text of a token that is given as text, or as an object with "content"; empty when it is missing.
 std::string TokenText(const Json& config, const char* key);
 TokenId ReadTokenId(const Json& id, const std::string& path);
 AddedToken ReadAddedToken(const Json& token, TokenId id, const std::string& path);

@@ -28,8 +28,8 @@ struct UnigramModel {
 /// Cuts text into the pieces with the highest total likelihood.
 class Unigram {
  public:
-  /// Makes the vocabulary. `tokens`: the tokens' texts, by id. Throws Error when a piece is no token or too long, or
-  /// when a score is not finite.
+  /// Makes the vocabulary. `tokens`: the tokens' texts, by id. Throws Error when a piece is no token, too long or not
+  /// valid UTF-8, when a score is not finite, or when the token for unknown characters does not exist.
   Unigram(const UnigramModel& model, const std::vector<std::string>& tokens);
 
   /// Appends the tokens of valid UTF-8 text, in linear time because token lengths are limited. Among equally likely

@@ -8,8 +8,9 @@
 
 namespace quire {
 
-/// Returns the vocabulary for grammars. Control tokens are empty, so that grammars can use control tokens only to end
-/// the text. The control tokens in `named` can be used by id: their text follows a byte that occurs in no text (0xFF).
+/// Returns the vocabulary for grammars. Control tokens are empty, so that grammars can use them only to end the text.
+/// Tokens of kMaxTokenBytes bytes or more are empty, too. Control tokens in `named` can be used by id: their text
+/// follows a byte that occurs in no text (0xFF).
 Vocabulary VocabularyOf(const Tokenizer& tokenizer, const std::vector<TokenId>& stop_tokens,
                         const std::vector<std::string>& named);
 

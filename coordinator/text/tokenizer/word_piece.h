@@ -21,7 +21,7 @@ struct WordPieceModel {
 class WordPiece {
  public:
   /// Makes the vocabulary. `tokens`: the tokens' texts, by id. Throws Error when the token for unknown words does not
-  /// exist, or when a token is too long.
+  /// exist, when a token or the mark is too long, or when the mark is empty.
   WordPiece(const WordPieceModel& model, const std::vector<std::string>& tokens);
 
   /// Appends the tokens of one word (valid UTF-8), in linear time because lengths of tokens are limited.

@@ -24,7 +24,7 @@ TokenId AddControl(const std::string& text, const std::string& path, TokenizerDa
   return id;
 }
 
-/// Returns the text of a control token: the configuration's, or BERT's.
+/// Returns the text of a control token in the configuration; `otherwise` when the configuration has none.
 std::string ControlText(const Json& config, const char* key, const char* otherwise) {
   const std::string text = TokenText(config, key);
   return text.empty() ? otherwise : text;

@@ -23,11 +23,12 @@ void SetBertWords(TokenId unknown, TokenId cls, TokenId sep, const Json& config,
                   TokenizerData& data);
 
 /// Reads the WordPiece vocabulary of a GGUF file, whose tokens are in `data`. The file marks the tokens that begin a
-/// word; BERT's own files mark the tokens that continue a word. As in llama.cpp, text is lower-cased.
+/// word; this function rewrites them as BERT's own files do, which mark the tokens that continue a word. As in
+/// llama.cpp, text is lower-cased.
 void ReadWordPieceGguf(const GgufFile& gguf, TokenizerData& data);
 
-/// Reads the "pair" of a TemplateProcessing step. Returns nullopt when the second text precedes the first, or for token
-/// types that PairFrame cannot express.
+/// Reads the "pair" of a TemplateProcessing step. Returns nullopt when there is no such member, when it does not have
+/// the first text before the second, or for token types that PairFrame cannot express.
 std::optional<PairFrame> ReadPairFrame(const Json& step, const std::string& path);
 
 }  // namespace quire

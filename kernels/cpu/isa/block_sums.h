@@ -48,7 +48,7 @@ QUIRE_INLINE inline void AddScaled(const IntegerRows<T>& x, int64_t at, IntVec d
   if constexpr (Block<Type>::kHasMinimum) sum = MulAdd(m, Splat(x.sums[at]), sum);
 }
 
-/// Adds the integer sums of all rows and vectors of a tile.
+/// Multiplies one block's integer sums of all rows and vectors of a tile by the scales, and adds the results to `sums`.
 template <NumberType Type, int MT, int V, class T>
 QUIRE_INLINE inline void AddScaled(const IntegerRows<T>& x, int64_t row, int64_t block, const PanelBlocks& w,
                                    const IntVec (&dot)[MT][V], TileSums<MT, V>& sums) {

@@ -235,7 +235,7 @@ void ScaleRowsRows(const ScaleRowsParams& p, int64_t row_begin, int64_t row_end)
 }
 
 void GateMulRows(const GateMulParams& p, int64_t row_begin, int64_t row_end) {
-  // gate_up has runs of gates and of equally many ups in turn: whole rows, or 8 numbers each if interleaved.
+  // Without p.up, gate_up alternates between runs of gates and of ups: p.columns numbers each, or 8 if interleaved.
   const int64_t run = p.interleaved ? 8 : p.columns;
   const auto runs = [&](const auto& multiply) {
     for (int64_t row = row_begin; row < row_end; ++row) {

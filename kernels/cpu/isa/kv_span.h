@@ -8,9 +8,9 @@
 // Attention reads keys and values in spans of a few blocks, as floats, halves, or bytes with scales.
 namespace quire::kernels::QUIRE_ISA {
 
-/// The number of slots that enter a row's running softmax together (a span). A span has the blocks that begin between
-/// two multiples of kSpanSlots. A block is a span of its own if its size is not a multiple of the vector length, or is
-/// at least kSpanSlots.
+/// The limit of slots in a span of several blocks. The slots of a span enter a row's running softmax together. A span
+/// has as many blocks as fit into kSpanSlots slots. A block is a span of its own if its size is not a multiple of the
+/// vector length, or is at least kSpanSlots.
 inline constexpr int64_t kSpanSlots = 64;
 inline constexpr int64_t kMostBlocks = kSpanSlots / kLanes, kMostVectors = kMaxBlockSize / kLanes;
 

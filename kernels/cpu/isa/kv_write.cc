@@ -52,7 +52,8 @@ void WriteHalves(const Places& at, const float* vector, int64_t dim) {
   }
 }
 
-/// Writes a vector as bytes: rounds to the nearest of 255 multiples of the vector's own scale.
+/// Writes a vector as bytes: rounds to the nearest of 255 multiples of the vector's own scale. If a number is not
+/// finite, the scale is NaN and all bytes are 0.
 void WriteBytes(const Places& at, const float* vector, int64_t dim, int64_t block_size) {
   const Extent extent = ExtentOf(vector, dim);
   const float most = extent.most(), scale = most / 127 + extent.spoilt();

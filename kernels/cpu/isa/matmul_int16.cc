@@ -43,9 +43,9 @@ QUIRE_INLINE inline void ForPairs(const UnpackedBlocks& blocks, const Use& use) 
   }
 }
 
-/// With at most this many rows of x, nibbles are not shifted out of their word: a nibble is multiplied where it stands,
-/// as 1, 16 or 256 times its value. Each of these three factors has its own sum. This needs fewer instructions for the
-/// nibbles and more for the sums, and the three sums do not wait for each other.
+/// With at most this many rows of x, only the highest nibble of a 16-bit word is shifted. The other nibbles are
+/// multiplied where they stand, as 1, 16 or 256 times their value. Each of these three factors has its own sum. This
+/// needs fewer instructions for the nibbles and more for the sums, and the three sums do not wait for each other.
 constexpr int kRowsInPlace = 2;
 
 /// Adds a block of nibbles to the sums. The largest partial sum belongs to the 256-fold nibbles: at most 8 * 15 * 256 *

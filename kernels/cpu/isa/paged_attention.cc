@@ -117,7 +117,7 @@ QUIRE_INLINE inline void DotProducts(const Span<T>& span, int64_t vector, const 
   }
 }
 
-/// Adds products as in the float version of DotProducts, with keys and queries as bytes.
+/// Assigns to acc the same products as the float version of DotProducts, with keys and queries as bytes.
 template <int R, int C>
 QUIRE_INLINE inline void DotProducts(const Span<Byte>& span, int64_t vector, const float* query, Vec (&acc)[R][C]) {
   RoundedQuery rounded[R];
@@ -203,7 +203,7 @@ float Reweigh(float* scores, Visible computed, Visible visible, float* row_max, 
   return shrink;
 }
 
-/// Multiplies one row's weights[j] by the scale of slot j's value.
+/// Multiplies one row's weights[j] by the scale of slot j's value, if the cache's numbers have scales.
 template <class T>
 void ScaleWeights(const Span<T>& span, Visible visible, float* weights) {
   if constexpr (!kScaled<T>) return;

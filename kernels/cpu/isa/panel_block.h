@@ -30,8 +30,8 @@ struct Block {
   static constexpr int64_t kHeadBytes = (kHasMinimum ? 4 : 2) * kPanelRows;
   static constexpr int64_t kBytes = kHeadBytes + (kIsBytes ? kQuantBlock : kQuantBlock / 2) * kPanelRows;
 
-  /// Returns, for the rows of vector `v`, the integers of the eight columns `group` (nibbles), or of four of these
-  /// columns (bytes; part 0 or 1).
+  /// Returns integers of group `group` of eight columns, for the rows of vector `v`: of all eight columns (nibbles), or
+  /// of four of them (bytes; part 0 or 1).
   static CellVec Cell(const PanelBlocks& blocks, int group, int part, int v) {
     const int at = kIsBytes ? 2 * group + part : group;
     return LoadAs<CellVec>(blocks.OfVector(v) + kHeadBytes +

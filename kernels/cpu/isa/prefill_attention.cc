@@ -230,7 +230,7 @@ int64_t NumRows(const PagedAttentionParams& p, const AttentionItem& item) {
   return (p.head_start[item.kv_head + 1] - p.head_start[item.kv_head]) * item.members->num_queries;
 }
 
-/// Returns the largest number of row blocks that an item has.
+/// Returns the largest number of row blocks that an item can have.
 int64_t MostBlocks(const PagedAttentionParams& p) {
   return (Most(kPrefillRows, p.num_heads) + kBlockRows - 1) / kBlockRows;
 }
@@ -244,8 +244,8 @@ auto PanelsFor(float* scratch, int64_t dim, int64_t padded_slots) {
   }
 }
 
-/// Computes an item of a prompt. A row visits the same slots in the same spans and sums in the same order as in an item
-/// with few rows, so results do not depend on the other rows.
+/// Computes an item with many rows of one sequence. A row visits the same slots in the same spans and sums in the same
+/// order as in an item with few rows, so results do not depend on the other rows.
 template <class T>
 void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scratch) {
   const int64_t dim = p.cache.head_dim, rows = NumRows(p, item), num_blocks = (rows + kBlockRows - 1) / kBlockRows;

@@ -44,7 +44,7 @@ class OneShotExchange {
     return complete[0] != 0;
   }
 
-  /// Returns the sum of elements [i, i + kVec), all of which must have been exchanged.
+  /// Returns, for each of the elements [i, i + kVec), its sum over all ranks. These elements must have been exchanged.
   __device__ Elements Sum(int64_t i) const {
     Elements parts[kMaxOneShotRanks];
     simt::Global<T> part = Slot(g_.rank, 0);
@@ -65,7 +65,7 @@ class OneShotExchange {
     return sum;
   }
 
-  /// Returns the sum of one element, for the last elements that do not fill a vector.
+  /// Returns the sum of one element over all ranks, for the last elements that do not fill a vector.
   __device__ T SumOne(int64_t i) const {
     float total = 0;
     for (int r = 0; r < g_.size; ++r) {

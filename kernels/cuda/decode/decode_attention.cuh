@@ -203,8 +203,8 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
     WeightedSum<kMasked>(tiles, stage, weights, keep, rows);
   }
 
-  /// Rescales the sums of the rows of half h to a new largest score. A new largest score is rare, because large scores
-  /// usually come early.
+  /// Rescales the sums and outputs of the rows of half h to a new largest score. A new largest score is rare, because
+  /// large scores usually come early.
   static __device__ void Rescale(int h, float max, Rows& rows) {
     const float factor = simt::Exp2(rows.max[h] - max);
     rows.max[h] = max;

@@ -52,7 +52,7 @@ class Planner {
   }
 
  private:
-  /// Returns the part of `units` that the current CTA takes; 0: the CTA is full.
+  /// Returns how many of `units` units the current CTA takes; 0: the CTA is full.
   int32_t Take(int32_t units) const {
     const int32_t room = target_ - load_;
     if (cta_ == size_.num_ctas - 1 || units <= room + std::max(target_ / 8, min_units_ - 1)) return units;

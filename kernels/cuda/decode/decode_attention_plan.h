@@ -34,9 +34,8 @@ struct DecodeMerge {
 /// An empty group has no tile.
 int32_t NumHeadTiles(std::span<const int32_t> head_start);
 
-/// The capacity of a work list in 32-bit words, fixed for the life of an engine. A list is: [num_merges, 0, 0,
-/// 0][first item of each CTA, and the end][merges][items]. A list for num_ctas CTAs has at most num_ctas - 1
-/// splits.
+/// The size of a work list, fixed for the life of an engine. A list consists of 32-bit words: [num_merges, 0, 0,
+/// 0][first item of each CTA, and the end][merges][items]. A list for num_ctas CTAs has at most num_ctas - 1 splits.
 struct DecodeWorkSize {
   int32_t num_ctas;
   int32_t max_pairs;  // max_num_seqs * NumHeadTiles()
@@ -59,7 +58,8 @@ struct DecodePlan {
 
 /// Writes the work list of a batch of context_len.size() sequences, for all their head tiles. (Length 0 is allowed, for
 /// padding rows of a graph.) Each CTA gets about equally many units. A context is split only if whole contexts would
-/// leave some CTA with too much or too little work. `work` has size.Words() words, 16-byte aligned.
+/// leave some CTA with too much or too little work. Each part of a split context has at least min_units units. `work`
+/// has size.Words() words, 16-byte aligned.
 DecodePlan PlanDecode(const DecodeWorkSize& size, std::span<const int32_t> context_len,
                       std::span<const int32_t> head_start, int32_t window, std::span<int32_t> work,
                       int32_t min_units = kDecodeMinUnits);
@@ -73,8 +73,8 @@ struct DecodeGrid {
   int32_t num_ctas;
   int32_t stages;  // tiles in shared memory: one in use, the others being loaded
 };
-/// Returns the grid of the kernel: two CTAs per SM if each can have three stages, otherwise one CTA with as many stages
-/// as fit (at most 4).
+/// Returns the grid of the kernel: two CTAs per SM if each can have three stages, otherwise one. A CTA has as many
+/// stages as fit, at most 4.
 DecodeGrid ChooseDecodeGrid(const DecodeDevice& device, NumberType dtype, NumberType cache, int32_t head_size);
 
 /// Returns whether queries stay in registers for a whole item: only if there are enough registers.

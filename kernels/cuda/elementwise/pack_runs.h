@@ -7,8 +7,8 @@
 
 namespace quire::kernels {
 
-/// A run of bytes that occurs in every block, and its place in the block's packed bytes. All three are multiples of
-/// 16.
+/// A run of `bytes` bytes at offset `at` of every block, and its offset `packed_at` in the block's packed bytes. All
+/// three numbers are multiples of 16.
 struct PackedRun {
   int64_t at, bytes, packed_at;
 };

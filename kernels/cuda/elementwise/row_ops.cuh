@@ -8,8 +8,9 @@
 #include "kernels/rms_norm.h"
 
 // An earlier kernel may still use the memory that these kernels read and write (except weights), so each kernel first
-// waits for the kernel before it. Each later kernel waits in the same way, so it may be launched at any time. Each
-// kernel is written out in full, with its thread indices, so that a reader sees in one place what it reads and writes.
+// waits for the kernel before it. Each later kernel waits in the same way, so it may start while its predecessor still
+// runs. Each kernel is written out in full, with its thread indices, so that a reader sees in one place what it reads
+// and writes.
 namespace quire::kernels {
 
 /// Computes the second half of a norm for the row that begins at element `row`: out = residual * scale * weight, or
@@ -67,7 +68,7 @@ struct LayerNormKernel {
     Write(p, row, residual, mean, scale);
   }
 
-  /// Adds the delta. Returns this thread's part of the row's sum.
+  /// Adds the delta, if there is one, to the residual. Returns this thread's part of the row's sum.
   static __device__ float AddDelta(const Params& p, int64_t row, const simt::Global<T>& residual) {
     const simt::Global<const T> delta(static_cast<const T*>(p.delta));
     float sum = 0;

@@ -50,7 +50,7 @@ struct FeedTokensKernel {
   }
 };
 
-/// counts[slot, token] += 1 if the token belongs to this shard.
+/// counts[slot, token] += 1, up to 32,767, if the token belongs to this shard of the vocabulary.
 __device__ inline void CountToken(const CountTable& table, int64_t slot, int32_t token) {
   const int64_t column = int64_t{token} - table.first_id;
   if (column < 0 || column >= table.vocab) return;

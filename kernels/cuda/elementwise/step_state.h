@@ -49,8 +49,8 @@ struct CountTable {
   int64_t vocab;  // vocabulary size of this shard
   int32_t first_id;
 };
-/// last_token[slot[r]] = drawn[r].token, and increments the token's count. Skips rows with slot -1, rows that sample no
-/// token, and rows with state kWholeRow. Slots and count slots must be distinct.
+/// last_token[slot[r]] = drawn[r].token, and increments the token's count if the row has a count slot. Skips rows with
+/// slot -1, rows that sample no token, and rows with state kWholeRow. Slots and count slots must be distinct.
 struct KeepTokensParams {
   const DeviceSampling* rows;  // [num_rows]
   const DrawnToken* drawn;     // [num_rows]

@@ -15,8 +15,8 @@ void LaunchProduct(const CudaStream& stream, const typename Kernel::Params& p) {
   simt::Launch<Kernel>({tiles, p.num_experts}, Kernel::kThreads, Kernel::kSharedSize, stream, p);
 }
 
-/// Launches the kernel for 8 rows of an expert at a time; if experts have many rows, for 32, so that weights are read
-/// less often.
+/// Launches the kernel for 8 rows of an expert at a time; if experts have more than 8 rows on average, for 32, so that
+/// weights are read less often.
 template <class T>
 void LaunchOfType(const CudaStream& stream, const CudaExpertMatmulParams& p) {
   if (p.num_rows <= 8 * p.num_experts) {

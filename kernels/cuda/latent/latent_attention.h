@@ -9,14 +9,13 @@
 // kernels do not read PagedCache::values, and k_scale must equal v_scale.
 namespace quire::kernels {
 
-/// The sizes for which there are tensor-core kernels. All published models have these sizes (DeepSeek-V2 to R1,
-/// Kimi-K2, GLM-4.7-Flash).
+/// The sizes for which there are tensor-core kernels: those of DeepSeek-V2 to R1, Kimi-K2 and GLM-4.7-Flash.
 inline constexpr int32_t kLatentRank = 512, kLatentHeadSize = 576;
 /// The largest sizes for which there is any kernel.
 inline constexpr int32_t kMostLatentRank = 512, kMostLatentHeadSize = 640;
 
-/// True if tensor cores compute latent attention of these sizes. For other sizes there is only LatentPrefill, which
-/// then computes row by row without tensor cores.
+/// True if tensor cores compute latent attention of this type and these sizes. Otherwise there is only LatentPrefill,
+/// which then computes row by row without tensor cores.
 constexpr bool HasLatentTiles(NumberType dtype, int32_t head_size, int32_t rank) {
   return dtype != NumberType::kF32 && head_size == kLatentHeadSize && rank == kLatentRank;
 }

@@ -10,9 +10,10 @@
 namespace quire::kernels {
 
 /// Loads tiles of kLatentTokens paged rows, each from a multiple of kLatentTokens on, into shared memory, in the order
-/// of UnitOf (a row's 8 numbers are a unit). Rows from work.end on become zeros, so that a weight of 0 meets no NaN.
-/// Lane l of every warp copies 16 bytes at a time of the tile's row l. Copies are asynchronous, one tile ahead; block
-/// ids are read a tile before that. FP8 is copied unchanged, and then widened by the thread that copied it.
+/// of UnitOf (8 neighbouring numbers of a row are a unit). Rows from work.end on become zeros, so that a weight of 0
+/// meets no NaN. Lane l of every warp copies 16 bytes at a time of the tile's row l. Copies are asynchronous, one tile
+/// ahead; block ids are read a tile before that. FP8 is copied unchanged, and then widened by the thread that copied
+/// it.
 template <class T, class C, int kWarps>
 class LatentLoader {
  public:
@@ -39,7 +40,8 @@ class LatentLoader {
     ReadBlock(work.begin / kLatentTokens);
   }
 
-  /// Starts to copy a tile into the memory that the tile before the previous one used. Call it in the order of tiles.
+  /// Starts to copy a tile. The memory for it was last used by the tile two before it; with FP8, by the previous tile,
+  /// whose raw numbers are already widened. Call it in the order of tiles.
   __device__ void Start(int tile) {
     const int position = tile * kLatentTokens + Lane(), offset = position & (cache_.block_size - 1);
     const simt::Global<const C> from =

@@ -8,8 +8,9 @@ namespace quire::kernels {
 /// number.
 constexpr int PrefillKeysAtOnce(int head_size) { return head_size <= 80 ? 64 : 32; }
 
-/// FlashAttention-2 over a paged cache. The grid has num_tiles * num_kv_heads thread blocks. Warps share tiles of keys
-/// and values. T: type of queries and results; C: type of the cache.
+/// The kernel of PrefillAttention on tensor cores: FlashAttention-2 over a paged cache. The grid has num_tiles *
+/// num_kv_heads thread blocks. Warps share tiles of keys and values. T: type of queries and results; C: type of the
+/// cache.
 template <class T, class C, int kHeadSize>
 struct PrefillAttentionKernel
     : PrefillRows<T, kHeadSize, PrefillTileRows(NumberType::kBF16, kHeadSize), 4, PrefillKeysAtOnce(kHeadSize),

@@ -5,7 +5,7 @@
 
 namespace quire::kernels {
 
-/// Returns the index in the workspace of a row's partial result for one part of the positions: kHeadSize sums of
+/// Returns the index in the workspace of a row's partial result for one part of the positions: head_size sums of
 /// weighted values, the largest score (base-2 exponent), and the sum of weights relative to it.
 __device__ inline int64_t PrefillPartAt(const PrefillLaunch& p, const PrefillWork& work, int slot, int row,
                                         int tile_rows, int head_size) {

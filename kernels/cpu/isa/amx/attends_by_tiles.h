@@ -13,7 +13,9 @@ namespace quire::kernels::QUIRE_ISA {
 inline constexpr int64_t kLeastGroup = 3;
 
 /// Returns whether AMX tiles compute the attention. The cache must be in fp16, the head size a multiple of 32, and the
-/// block size a multiple of 16. All steps of a rank get the same answer, so a row's bits do not depend on its step.
+/// block size a multiple of 16. There must be at least kLeastGroup times as many query heads as KV heads.
+/// relative_bias, context_begin and out_dim are not supported. All steps of a rank get the same answer, so a row's bits
+/// do not depend on its step.
 inline bool AttendsByTiles(const PagedAttentionParams& p) {
   return p.cache.type == NumberType::kF16 && p.cache.block_size % kLanes == 0 &&
          p.cache.head_dim % kPairedNumbers == 0 && p.num_heads >= kLeastGroup * p.cache.num_kv_heads &&

@@ -1,7 +1,8 @@
 // Computes attention over fp16 caches by AMX tiles, for prompts and for few rows alike. Each query and weight is
-// rounded to a sum of two bf16 terms (relative error 2^-17). Each key and value is exactly such a sum. The product of
-// the two lower terms is left out (2^-18). Sums are in fp32. A row's bits do not depend on the rows beside it: AMX
-// multiplies each row of a tile alone, every row visits the same spans, and slots that a row does not see add zeros.
+// rounded to a sum of two bf16 terms (relative error below 2^-16). Each key and value is exactly such a sum. The
+// product of the two lower terms is left out (less than 2^-15 of the whole product). Sums are in fp32. A row's bits do
+// not depend on the rows beside it: AMX multiplies each row of a tile alone, every row visits the same spans, and slots
+// that a row does not see add zeros.
 #include "kernels/cpu/isa/amx/attends_by_tiles.h"
 #include "kernels/cpu/isa/amx/next_lines.h"
 #include "kernels/cpu/isa/amx/softmax.h"
@@ -133,7 +134,7 @@ void VisitTiles(const Step& s, const Place& place, const Rows& rows) {
   }
 }
 
-/// Opens the spans of a run of a sequence's slots.
+/// Opens the spans (kv_span.h) of the positions [first_seen, past_last) of a sequence.
 struct Spans {
   const PagedAttentionParams& p;
   int64_t sequence, kv_head, first_seen, past_last;

@@ -25,7 +25,7 @@ constexpr int64_t kBlockBytes = kQuantBlock, kCellBytes = sizeof(CellVec);
 // registers.
 constexpr int kSum = 0, kX = 2, kW = 4;
 
-/// Some rows and blocks of x as bytes, in the order of the weights' quads.
+/// Some rows and blocks of x as bytes, in the order of the weights' quads (panel_quads.h).
 template <class T>
 class RowBytes;
 
@@ -73,8 +73,8 @@ class RowBytes<int16_t> {
   int8_t bytes_[kBlocks][kRowsNear<int16_t> + kTileRows][2][kBlockBytes];
 };
 
-/// The scales of some rows and blocks, and the other numbers that a block's sums need. The numbers of a block are side
-/// by side for all rows.
+/// The scales of some rows and blocks, and the other numbers that a block's sums need. For each block, the numbers of
+/// all rows stand side by side.
 template <class T>
 class RowScales {
  public:

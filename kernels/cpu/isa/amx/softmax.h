@@ -44,7 +44,7 @@ inline float Adjust(const PagedAttentionParams& p, const Sight& sight, int64_t r
   return MaxLane(top);
 }
 
-/// Returns exp(x) for x <= 0. The result is off by at most 2^-19, a quarter of the error of rounding to two bf16 terms.
+/// Returns exp(x) for x <= 0. The result is off by at most 2^-19, an eighth of the error of rounding to two bf16 terms.
 /// Below -87 the result is 0; NaN gives NaN. Computes exp(x) = 2^n * 2^r with n = round(x / ln 2) and |r| <= 1/2; a
 /// polynomial gives 2^r.
 inline Vec ExpWeight(Vec x) {

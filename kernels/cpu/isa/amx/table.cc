@@ -4,8 +4,8 @@
 
 namespace quire::kernels::QUIRE_ISA {
 
-/// Runs only the instructions that multiply, on tiles of the same shapes as in products: 16 rows by two panels, in
-/// blocks of 32 columns. Returns the number of operations.
+/// Runs only the instructions that multiply, on two tiles of 16 rows of x and two panels, in blocks of 32 columns.
+/// Returns the number of operations. kMultiplyAdd uses no tiles.
 double RunPeak(Arithmetic arithmetic, int64_t rounds) {
   if (arithmetic == Arithmetic::kMultiplyAdd) return WithoutTiles().run_peak(arithmetic, rounds);
   TileShapes shapes;

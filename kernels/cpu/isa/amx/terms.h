@@ -19,9 +19,10 @@ struct TermPairs {
 };
 
 /// Splits each number of two vectors into two bf16 terms. With kRounds, the upper term is rounded to nearest, and the
-/// sum of both terms is off by at most 2^-17 of the number, up or down. Without kRounds, the upper term is the number's
-/// upper 16 bits, and the sum is exact for numbers with up to 16 significant bits, such as fp16. In this case a lane of
-/// `rests` (may be null) becomes NaN if one of the lane's two numbers is not finite; a lane that is NaN stays NaN.
+/// sum of both terms is off by less than 2^-16 of the number, up or down. Without kRounds, the upper term is the
+/// number's upper 16 bits, and the sum is exact for numbers with up to 16 significant bits, such as fp16. In this case
+/// a lane of `rests` (may be null) becomes NaN if one of the lane's two numbers is not finite; a lane that is NaN stays
+/// NaN.
 template <bool kRounds>
 QUIRE_INLINE inline TermPairs SplitPairs(Vec low, Vec high, Vec* rests = nullptr) {
   const auto upper = [](Vec v) QUIRE_INLINE {

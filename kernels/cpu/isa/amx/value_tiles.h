@@ -61,9 +61,9 @@ class WholeValues {
   const Half* at_[kMostVectors];  // per vector of slots
 };
 
-/// Writes a vector of dimensions of the slots' values as tiles, 32 slots at a time. Numbers that are not finite become
-/// 0; without `finite_only`, this takes a second pass, and the result is whether all numbers were finite. For each 32
-/// slots of a pass, calls beside(third) before each third of a tile's rows.
+/// Writes a vector of dimensions of the slots' values as tiles, 32 slots at a time. Returns whether all numbers were
+/// finite. If they were not, writes the tiles a second time (`finite_only`), with 0 in place of the numbers that are
+/// not finite. For each 32 slots of a pass, calls beside(third) before each third of a tile's rows.
 template <bool finite_only = false, class Values, class Beside>
 QUIRE_INLINE inline bool WriteValues(const Values& rows, int64_t vector, std::byte* to, const Beside& beside) {
   Vec rests = {};

@@ -34,7 +34,7 @@ class VectorSum {
   QUIRE_INLINE VectorSum(const std::byte* x, int64_t x_term, int64_t x_step, const std::byte* w, int64_t steps)
       : x_(x), w_(w), x_term_(x_term), x_step_(x_step), left_(steps) {}
 
-  /// Adds the next product. `which` counts from 0 to 2, again and again.
+  /// Adds the next product. Successive calls must pass `which` = 0, 1, 2, 0, 1, 2, ...
   QUIRE_INLINE void Add(int which) {
     if (left_ == 0) return;
     AddProduct<sum>(which, x_, x_term_, w_);
