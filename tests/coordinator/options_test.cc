@@ -279,8 +279,8 @@ const FlagInAFile kFlagsInFiles[] = {
     {{"--batch-max-bytes", "1GiB"}, "batches: {max_bytes: 1GiB}"},
     {{"--batch-concurrency", "3"}, "batches: {concurrency: 3}"},
 };
-// These flags have no entry in kFlagsInFiles. Other tests cover --set, --fetch, --enable-prefix-caching and --model-dir;
-// --help is no setting.
+// These flags have no entry in kFlagsInFiles. Other tests cover --set, --fetch, --enable-prefix-caching and
+// --model-dir; --help is no setting.
 const std::vector<std::string> kOtherFlags = {"--help", "--set", "--fetch", "--enable-prefix-caching", "--model-dir"};
 
 TEST(OptionsTest, EveryFlag_SetsAKeyOfTheSettingsFile) {
