@@ -114,7 +114,7 @@ def _loopback_up():
 
 
 def install():
-    """Returns a folder with the packages that requirements.txt pins by hash; it is filled once."""
+    """Returns a folder with the packages that requirements.txt pins by hash. Fills the folder if this file is new or has changed."""
     requirements = os.path.join(ROOT, "tests", "agents", "requirements.txt")
     mark = os.path.join(PACKAGES, "requirements.txt")
     with open(requirements, encoding="utf-8") as f:

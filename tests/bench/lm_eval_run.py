@@ -67,7 +67,8 @@ def make_tasks(folder):
 
 
 def expect(model_path, out):
-    """Returns log-likelihoods and numbers of tokens, by context and continuation."""
+    """Writes HF's results to the file `out`, by context and continuation: the log-likelihood, the number of tokens, and whether greedy
+    decoding gives the same continuation."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
