@@ -1,4 +1,5 @@
-// Tests that neither patterns of models nor texts of clients take unbounded time or memory.
+// Tests that neither patterns of models nor texts of clients take unbounded time or memory. Also tests Unicode's normal
+// forms.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <utf8proc.h>
