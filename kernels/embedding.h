@@ -5,7 +5,7 @@
 
 namespace quire::kernels {
 
-/// out[t, :] = scale * table[token_ids[t] - first_id, :]; zeros for ids outside the table. If the vocabulary is
+/// out[t, :] = scale * table[token_ids[t] - first_id, :]; an id outside the table gives zeros. If the vocabulary is
 /// sharded, the sum over the ranks is the full lookup. With `adds`, the scaled row is added to out[t, :] instead.
 struct EmbeddingParams {
   NumberType dtype;          // type of `out`. CPU: kF32; CUDA: any IsFloat type

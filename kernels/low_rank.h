@@ -26,8 +26,9 @@ struct LowRankGroup {
 };
 
 /// Adds low-rank products to the rows of groups. Other rows stay as they are. CPU only: weights are packed here.
-/// Batch-invariant: y[i, :] depends only on x[i, :] and the row's parts, bit for bit. Sums are fp32: first the sum
-/// along the columns of x, which is multiplied by the scale; then the sum along the rank, which is added to y last.
+/// Batch-invariant: what is added to a row of y depends only on its row of x and its parts, bit for bit. Sums are fp32:
+/// first the sum along the columns of x, which is multiplied by the scale; then the sum along the rank, which is added
+/// to y last.
 struct LowRankParams {
   const float* x;  // rows x_stride floats apart
   int64_t x_stride;

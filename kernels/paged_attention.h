@@ -53,8 +53,8 @@ struct PagedAttentionParams {
   /// [num_sequences]: the first position of each context that its queries see, at most the first query's own position;
   /// null: position 0.
   const int32_t* context_begin = nullptr;
-  /// Numbers of a head's result that are written, its first ones: `out` is then [num_queries, num_heads * out_dim]. 0:
-  /// all.
+  /// How many numbers of each head's result are written, from the first on: `out` is then [num_queries, num_heads *
+  /// out_dim]. 0: all.
   int64_t out_dim = 0;
 
   int64_t out_size() const { return out_dim > 0 ? out_dim : cache.head_dim; }

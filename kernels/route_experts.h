@@ -20,8 +20,8 @@ enum class RouterScore : uint8_t {
 inline constexpr int64_t kMostExperts = 1024, kMostExpertsPerToken = 32;
 
 /// Chooses for each token the experts with the highest scores; the lower number wins a tie. With groups, experts come
-/// only from the groups with the highest sums of their two highest scores. Scores are fp32. Batch-invariant; the CPU's
-/// results do not depend on the instruction set.
+/// only from the groups_per_token groups with the highest sums of their two highest scores. Scores are fp32.
+/// Batch-invariant; the CPU's results do not depend on the instruction set.
 struct RouteExpertsParams {
   const float* logits;  // [num_tokens, num_experts], rows logits_stride floats apart; NaN ranks below all numbers
   int64_t logits_stride;

@@ -5,8 +5,9 @@
 #include <utility>
 #include <vector>
 
-// Samples one token on the host from a whole row of logits, which the ranks have gathered. CPU only: CUDA samples for a
-// whole batch from sharded rows, with the same meaning (cuda/sampling/sampling.h).
+// Sampling, penalties and log-probabilities on the host. Each function takes one whole row of logits, which the ranks
+// have gathered. CPU only: CUDA samples for a whole batch from sharded rows, with the same meaning
+// (cuda/sampling/sampling.h).
 namespace quire::kernels {
 
 /// The highest logit of a row; the lowest id wins a tie. NaN counts as -infinity.

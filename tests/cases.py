@@ -12,7 +12,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def gtest_cases(program):
-    """Returns the names Suite.Case of a program's tests; empty if it is not a gtest program."""
+    """Yields the names Suite.Case of a program's tests; none if it is not a gtest program."""
     with open(program, "rb") as f:
         content = f.read()
     if not content.startswith(b"\x7fELF") or b"gtest_list_tests" not in content:
@@ -27,7 +27,7 @@ def gtest_cases(program):
 
 
 def python_cases(path):
-    """Returns File: Class.test_method of a script."""
+    """Yields the test methods of a script, each as File: Class.method."""
     with open(path, encoding="utf-8") as f:
         tree = ast.parse(f.read())
     for node in tree.body:

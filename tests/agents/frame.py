@@ -74,7 +74,8 @@ class Agent:
         raise NotImplementedError
 
     def force(self, body, number, turn, token):
-        """Changes the request so that only the turn's answer is possible. token: the beginning of the text of a Say."""
+        """Changes the request so that only the answer of turn `number` is possible. turn: None after the last turn. token: the first
+        token of a Say's text; None for a Call."""
         raise NotImplementedError
 
     def restore(self, event):
@@ -93,7 +94,7 @@ def stands_for(number):
 
 
 def enter_namespace():
-    """Moves this process into a network namespace with only its own loopback."""
+    """Starts this program again in a network namespace with only a loopback of its own; there, brings the loopback up."""
     if os.environ.get(INSIDE):
         _loopback_up()
         names = [name for _, name in socket.if_nameindex()]
@@ -113,7 +114,7 @@ def _loopback_up():
 
 
 def install():
-    """Returns a folder with the packages that requirements.txt pins by hash; it is filled once."""
+    """Returns a folder with the packages that requirements.txt pins by hash. Fills the folder if this file is new or has changed."""
     requirements = os.path.join(ROOT, "tests", "agents", "requirements.txt")
     mark = os.path.join(PACKAGES, "requirements.txt")
     with open(requirements, encoding="utf-8") as f:
@@ -238,7 +239,8 @@ class Run:
 
 
 def run(agent, model, *, kill_in=10, seconds=3600):
-    """Runs the agent on its task. Call it in the namespace (enter_namespace), with packages installed."""
+    """Runs the agent on its task. Call it in the namespace (enter_namespace), with packages installed. kill_in: the turn in which a
+    worker is killed. seconds: the longest time of the run."""
     from server import Server
     site = PACKAGES
     killed = []
@@ -272,7 +274,8 @@ def _die_with_parent():
 
 
 def _files(folder):
-    """Returns regular files by name with their content; names that begin with a dot belong to the agent."""
+    """Returns the files in the folder and below by name with their content, without names that begin with a dot: these belong to the
+    agent."""
     found = {}
     for base, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]

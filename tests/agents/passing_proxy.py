@@ -1,4 +1,4 @@
-"""A proxy between a client and a server, which a subclass lets change requests and answers. Uses only Python's own library, because
+"""A proxy between a client and a server. Subclasses may change the requests and the answers. Uses only Python's own library, because
 it also runs in clients' environments."""
 import http.client
 import http.server

@@ -5,7 +5,7 @@ gives it random weights), and starts one server with all of them. Sends concurre
 adapter, and to N adapters in rotation. Prints a table in Markdown with a row for each kind of turn. It has the tokens per second (the median
 of the rounds), how much slower this is than the base model (the median of the rounds, each compared with the base model's turns before and
 after it), and all rounds. It has the same numbers for the workers' processor time, which other programs disturb less. Give each worker one
-thread, which never spins."""
+thread, because a single thread never spins."""
 import argparse
 import concurrent.futures
 import json

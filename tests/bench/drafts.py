@@ -6,7 +6,7 @@ for models whose weights mean nothing (--load-format dummy): answers that repeat
 loads whose names contain WORDS, and --tokens scales the length of the answers (in percent; default 100). Prints a table in Markdown: the
 tokens per second without drafts, and for each method the ratio to them (the median of the rounds). From the last round the table also
 has, for each method, the number of steps as a share of the steps without drafts, the number of draft tokens, and the number of accepted
-ones. Steps do not depend on what else the machine does. Fails unless all answers, with their log-probabilities, are equal."""
+ones. Other programs disturb these numbers less than the speeds. Fails unless all answers, with their log-probabilities, are equal."""
 import argparse
 import concurrent.futures
 import json
@@ -88,7 +88,7 @@ def ids(seed, /, **more):
 
 
 def loads_of_ids():
-    """Returns the same as loads(), for models whose weights mean nothing."""
+    """Returns other loads in the form of loads(), for models whose weights mean nothing."""
     repeats = lambda seed: ids(seed, allowed_token_ids=[9, 10, 11])
     varied = lambda seed: ids(seed, temperature=1, seed=seed)
     half = lambda seed: ids(seed, temperature=0.7, seed=seed, allowed_token_ids=[9, 10, 11, 12])

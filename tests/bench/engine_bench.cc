@@ -179,8 +179,8 @@ std::vector<RecoveryPoint> MeasureRecovery(const Topology& topology, const Model
           prefill += times.compute_micros * 1e-6;
           engine.CommitStep(drawn, times, scores, guesses);
         }
-        // The next step also moves as many other blocks out. Moving these blocks in is assumed to take the same time.
-        // The engine itself would not plan such a move now.
+        // The next step also moves as many unused blocks to the host as the prompt fills. Moving them back is assumed
+        // to take the same time. The engine itself would not plan such a move now.
         StepPlan plan = *engine.NextPlan(0);
         const int blocks = (tokens + block_size - 1) / block_size, first = engine.blocks().num_usable() - blocks;
         for (int i = 1; i <= blocks; ++i) plan.swap_outs.push_back({first + i, i});

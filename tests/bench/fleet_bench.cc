@@ -1,9 +1,9 @@
 // Measures what many ranks and many replicas cost one coordinator. Numbers go to docs/benchmarks; nothing here is a
 // test.
 //   build/tests/fleet_bench [REPLICAS [SEQUENCES]]
-// The first table sends the plan of a step to up to 512 ranks over loopback, and takes their answers. The second part
-// simulates a fleet: real engines on a virtual clock, requests that choose among them as in a server, and the loss of a
-// quarter of the replicas in the middle. It fails when a request gets a wrong token.
+// The first part sends the plan of a step to up to 512 ranks over loopback, and takes their answers. The second part
+// simulates fleets of three sizes: real engines on a virtual clock, requests that choose among them as in a server, and
+// the loss of a quarter of the replicas in the middle. The program fails if a request gets a wrong token.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -85,7 +85,7 @@ void MeasureBroadcast(int ranks, int sequences) {
   fmt::print("| {} | {} | {} | {:.0f} | {:.0f} |\n", ranks, sequences, bytes, MedianOf(send), MedianOf(answers));
 }
 
-/// Returns the token that follows `known` tokens of a sequence that begins with these two.
+/// Returns the token that follows the first `known` tokens of the sequence that begins with `first` and `second`.
 TokenId TokenAfter(TokenId first, TokenId second, int64_t known) {
   return static_cast<TokenId>((int64_t{first} * 7919 + int64_t{second} * 104'729 + known * 31) % 50'000);
 }

@@ -20,7 +20,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
 
 
 async def ask(port, prompt, tokens, gaps):
-    """Appends the time between each two events of the stream to `gaps`."""
+    """Appends the times between neighbouring events of the stream to `gaps`."""
     body = json.dumps({"prompt": prompt, "max_tokens": tokens, "temperature": 0, "ignore_eos": True, "stream": True}).encode()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n"

@@ -6,7 +6,7 @@ and for generated text; its local-chat-completions model asks for generated text
       writes HF transformers' results for the same texts in float32; MODEL is a directory or a GGUF file; needs torch and transformers
   lm_eval_run.py run [--expect FILE.json] MODEL [FLAG...]
       starts `quire serve MODEL FLAG...` and runs the tasks; needs lm-eval[api]. With --expect, ends with status 1 if a log-likelihood
-      differs by more than TOLERANCE for each token
+      differs by more than TOLERANCE per token
 
 QUIRE_TEST_BUILD names the build directory."""
 import json
@@ -67,7 +67,8 @@ def make_tasks(folder):
 
 
 def expect(model_path, out):
-    """Returns log-likelihoods and numbers of tokens, by context and continuation."""
+    """Writes HF's results to the file `out`, by context and continuation: the log-likelihood, the number of tokens, and whether greedy
+    decoding gives the same continuation."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 

@@ -203,7 +203,7 @@ class PagedServer : public Server {
     std::vector<size_t>& finished_;  // the server outlives its engine's requests
   };
 
-  /// Turns the prefix cache and host blocks off, so that the benchmark measures only paging.
+  /// Returns options without a prefix cache and without host blocks, so that the benchmark measures only paging.
   static EngineOptions OptionsOf(const MemorySetup& setup) {
     EngineOptions options;
     options.scheduler.max_step_tokens = setup.max_step_tokens;

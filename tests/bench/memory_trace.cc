@@ -23,7 +23,7 @@ class Draw {
   double LogNormal(double mu, double sigma) { return std::exp(mu + sigma * Normal()); }
 
  private:
-  /// Returns a normal variable by Box and Muller's method, which uses one number of each pair.
+  /// Returns a standard normal number by Box and Muller's method. The method's second number is not used.
   double Normal() {
     const double radius = std::sqrt(Exponential(2));
     return radius * std::cos(2 * std::numbers::pi * Unit());

@@ -8,7 +8,7 @@ a machine that does nothing else.
 
 MODEL is FILE[,quire][,quire OPTION...][,llama.cpp][,vllm DIR OPTION...][,openvino DIR]. The first engine named is the one with which the
 others are compared; if none is named, Quire and llama.cpp run. All engines serve FILE through HTTP, with two exceptions: vLLM serves its
-own copy in DIR, and OpenVINO GenAI runs its own copy inside this process (PYTHON has openvino-genai).
+own copy in DIR, and OpenVINO GenAI runs its own copy in DIR without HTTP, in openvino_run.py (PYTHON has openvino-genai).
 
 workloads.py describes the loads. Tokens are counted by the servers' usage. All KV pools hold the same number of tokens. Memory is the
 proportional share of resident pages after the loads. If an engine fails, this is reported, and the others go on. Every round also measures
@@ -176,7 +176,7 @@ def cell(values):
 
 
 def row(title, first, others):
-    """Writes the cells of the other engines, each ending with the factor by which the first engine is better."""
+    """Returns a row of the table. The cells of the other engines end with the factor by which the first engine is better."""
     def ratio(values):
         if not first or not values:
             return ""

@@ -64,7 +64,7 @@ def carry(tuns, gbit, delay):
 
 
 def topology(network, model, tensor, pipeline, launch_args=()):
-    """Writes a topology; each shape has its own ports."""
+    """Writes a topology and returns its path. Each shape has its own ports."""
     nodes, first = network.nodes[:tensor * pipeline], 20_000 + 1000 * (10 * tensor + pipeline)
     lines = [f"model: {{path: {model}}}", "backend: cpu", "threads_per_worker: 1", f"parallel: {{tensor: {tensor}, pipeline: {pipeline}}}",
              "cache: {num_blocks: 400}", "speculation: {method: 'off'}", "nodes:", *(f"  - {{host: {node.address}, interface: slow0}}" for node in nodes),
@@ -88,7 +88,7 @@ def predict(network, path, streams):
 
 
 def measure(server, streams, tokens):
-    """Returns the tokens per second of this many concurrent streams, without the time for prompts."""
+    """Returns the tokens per second of this many concurrent streams. The time includes that of the prompts, of 4 tokens each."""
     def ask(i):
         status, answer = server.post("/v1/completions", {"prompt": [50 + i, 60, 70, 80], "max_tokens": tokens, "temperature": 0, "ignore_eos": True}, timeout=600)
         assert status == 200, answer

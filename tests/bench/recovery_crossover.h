@@ -29,7 +29,8 @@ struct SwapCost {
 /// crossover: recomputing is cheaper at small blocks, swapping at large ones.
 std::vector<RecoveryPoint> ModelRecovery(const SwapCost& cost);
 
-/// Returns a table of the cheaper way and its factor, with one row per block size and one column per length.
+/// Returns a table with one row per block size and one column per length: the cheaper way, and how many times cheaper
+/// it is.
 std::string RecoveryTable(const std::vector<RecoveryPoint>& points);
 Json RecoveryJson(const std::vector<RecoveryPoint>& points);
 

@@ -70,7 +70,7 @@ LOADS = {"alone": alone, "2048": long_prompt(2048), "4096": long_prompt(4096), "
 
 
 def measure(at_once, loads, seed):
-    """Measures the chosen LOADS, and returns numbers by title. at_once(prompts, tokens) returns when each token of each request came, in
+    """Measures the chosen LOADS, and returns numbers by title. at_once(prompts, tokens) returns when each piece of each answer came, in
     seconds after the request, and the time of all requests together."""
     at_once(prompts_of(random.Random(seed), 1, 16), 8)  # covers costs that occur only once
     found = {}

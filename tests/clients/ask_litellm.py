@@ -22,7 +22,7 @@ ASK = [{"role": "user", "content": QUESTION}]
 
 
 def start(folder):
-    """Returns the proxy's process and its URL."""
+    """Starts litellm's proxy with its files in `folder`. Returns the process and its URL once the proxy answers."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]

@@ -35,7 +35,7 @@ def about(kind, name, score):
 
 
 def split(ranked):
-    """Returns FACTS as documents. The query for a document is the beginning of its text."""
+    """Returns FACTS and LONG as documents. The query for a fact is the beginning of its text. ranked: also lists FACTS for reranking."""
     ids = list(FACTS)
     return RetrievalSplitData(
         queries=Dataset.from_list([{"id": f"q-{name}", "text": " ".join(FACTS[name].split()[:5])} for name in ids]),

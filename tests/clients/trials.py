@@ -86,7 +86,7 @@ class Proxy(PassingProxy):
 
 class Trials:
     """Tries several things one after the other, whatever the result of each. A trial fails when it raises, when an answer had a status of
-    400 or more, or when the client sent fewer requests than the trial has steps."""
+    400 or more, when a request offered no tool for its step, or when the client sent fewer requests than the trial has steps."""
 
     def __init__(self, *packages):
         self.proxy = Proxy(sys.argv[1])

@@ -1,5 +1,5 @@
-// Tests how adapters of embeddings, heads and experts and adapters in llama.cpp's format are read. Other adapters must
-// be refused with an error that names them.
+// Tests adapters with embeddings, heads or experts, and adapters in llama.cpp's format. An adapter whose parts are
+// damaged, missing, unsupported or do not fit the base model must be refused, with an error that names the part.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

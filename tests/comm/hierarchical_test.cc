@@ -1,4 +1,5 @@
-// Simulates several hosts on one machine: each host has its own memory, and its ranks are threads.
+// Tests collectives over several hosts. This program simulates the hosts: each host has its own memory, and its ranks
+// are threads.
 #include "comm/collective/hierarchical.h"
 
 #include <gtest/gtest.h>

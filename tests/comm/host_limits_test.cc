@@ -1,4 +1,4 @@
-// Reads the memory and processors that this process may use, from trees of files that imitate control groups.
+// Tests how the memory and the processors that this process may use are read. Trees of files imitate control groups.
 #include "comm/base/host_limits.h"
 
 #include <gtest/gtest.h>

@@ -237,7 +237,8 @@ TEST_F(ModelFilesTest, UnsupportedArchitecturesAndKeys_OfGguf_AreRefusedByName) 
             "t.gguf: rope_freqs.weight must hold 137438953472 F32 numbers");
 }
 
-/// Returns the bytes of part `number` (from 0 on) of `count` parts of a split GGUF model.
+/// Returns the bytes of part `number` (from 0 on) of `count` parts of a split GGUF model. The part has these tensors;
+/// it says that all parts together have `all` tensors (-1: it says nothing).
 std::string GgufPartBytes(uint64_t number, uint64_t count, const std::vector<std::string>& tensors, int32_t all = -1) {
   GgufBytes g;
   if (number == 0) g.Value("a.text", 8, GgufBytes::Text("hey"));

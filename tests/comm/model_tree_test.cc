@@ -1,4 +1,5 @@
-// Tests which files can be opened as parts of a model, and what happens when such a file changes afterwards.
+// Tests which files can be opened as parts of a model, what happens when such a file changes afterwards, and lists of
+// checksums.
 #include "comm/model/model_tree.h"
 
 #include <fcntl.h>

@@ -103,8 +103,8 @@ TEST(OpenGateTest, OpenGate_RefusesPeersWhileItIsFull_AndAcceptsOneForEachPeerTh
   peers.pop_back();
   EXPECT_EQ(ReadUpTo(servers.back(), 1), "");
   servers.pop_back();
-  // A link counts until both of its sides have ended. The gate closes a peer that connects before then, so the test
-  // connects until a peer is accepted.
+  // A link takes a place until both of its sides have ended. While no place is free, the gate closes new peers, so the
+  // test connects again and again until all places are taken by new peers.
   for (int i = 0; i < 500 && peers.size() < size_t{OpenGate::kMostPeers}; ++i) {
     Descriptor peer = there.Connect();
     SendAll(peer, "x");

@@ -1,4 +1,5 @@
-// Tests which layer is read from files that have prediction layers (multi-token prediction), under which names.
+// Tests files that have prediction layers (multi-token prediction): which layer is read as a model of its own, under
+// which names its tensors are found, and which files are refused.
 #include "comm/model/architectures/prediction_layer.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,5 @@
-// Tests, byte by byte, which texts the grammars of JSON schemas accept and refuse.
+// Tests, byte by byte, which texts the grammars of JSON schemas accept and refuse. Also tests the budget of work for
+// schemas.
 #include <gtest/gtest.h>
 
 #include <tuple>

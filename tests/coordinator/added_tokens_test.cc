@@ -1,4 +1,5 @@
-// Tests that encoding and loading take at most linear time, whatever a model's tokenizer files contain.
+// Tests the search for added tokens. Also tests that encoding and loading take at most linear time, or stop at a limit,
+// whatever a model's tokenizer files contain.
 #include "coordinator/text/tokenizer/added_tokens.h"
 
 #include <gmock/gmock.h>

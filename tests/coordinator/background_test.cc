@@ -31,7 +31,7 @@ class BackgroundTest : public testing::Test {
     request->client = client;
     ASSERT_FALSE(engine_->Submit(std::move(request)));
   }
-  /// Makes one step and returns the requests in it.
+  /// Plans one step and returns the requests in it.
   std::set<RequestId> PlannedStep() {
     std::set<RequestId> computed;
     if (engine_->NextPlan(0) == nullptr) return computed;

@@ -312,7 +312,7 @@ TEST_F(BatchStoreTest, Scan_ReturnsOnlyRequestsWithoutResult_AfterAKill) {
   }
   store().Record(batch.id, true, {BatchAnswerLine("batch_req_1", "b", 200, "req", "{}")});
   {
-    // Writes part of a line, as a process does that is killed in the middle of a write.
+    // Writes part of a line, as a process leaves it when the process is killed in the middle of a write.
     std::ofstream cut(dir() + "/" + batch.id + ".output", std::ios::app);
     cut << R"({"id":"batch_req_2","custom_id":"c","resp)";
   }

@@ -126,8 +126,8 @@ TEST(ChatTemplateTest, Render_EqualsJinja2_OnExpressions) {
   }
 }
 
-/// Returns the templates of released models, from a file that tests/golden/compare_templates.py writes; null without
-/// the file, as in a run of all tests.
+/// Returns the templates of released models, from the file that tests/golden/compare_templates.py writes and that
+/// QUIRE_TEST_TEMPLATES names; null if this variable is not set, as in a run of all tests.
 OrderedJson ReleasedTemplates() {
   const char* path = std::getenv("QUIRE_TEST_TEMPLATES");
   return path == nullptr ? OrderedJson() : OrderedJson::parse(ReadTextFile(path, size_t{1} << 30));

@@ -1,4 +1,4 @@
-// Tests of the identity of a client, and of the cache salt that keeps the blocks of clients apart.
+// Tests the cache salt that keeps the blocks of clients apart. The salt comes from a client's identity and the request.
 #include "coordinator/api/access/client_id.h"
 
 #include <gtest/gtest.h>

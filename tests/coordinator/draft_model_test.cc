@@ -1,4 +1,4 @@
-// Tests which served models and draft models fit together.
+// Tests which draft models and prediction layers fit a served model, and what the workers' assignment says about them.
 #include "coordinator/cluster/launch/draft_model.h"
 
 #include <gmock/gmock.h>

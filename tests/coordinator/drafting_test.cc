@@ -316,7 +316,7 @@ std::vector<SampledToken> Drawn(const Tokens& tokens) {
   return drawn;
 }
 
-/// A proposer of the drafts that the test sets.
+/// A proposer that guesses the tokens that the test puts into `next`.
 class Said final : public DraftProposer {
  public:
   DraftSource Propose(const Request&, const Sequence&, int most, Tokens& guess) override {

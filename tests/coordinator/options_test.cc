@@ -51,7 +51,7 @@ std::vector<std::string> KeysUnder(const std::string& section) {
   return keys;
 }
 
-// Gives a value for each key that differs from the default.
+// This map gives each key a value that differs from the key's default.
 const std::map<std::string, std::string> kValues = {
     {"model.path", "/m"},
     {"model.name", "x"},
@@ -279,8 +279,8 @@ const FlagInAFile kFlagsInFiles[] = {
     {{"--batch-max-bytes", "1GiB"}, "batches: {max_bytes: 1GiB}"},
     {{"--batch-concurrency", "3"}, "batches: {concurrency: 3}"},
 };
-// Flags without an entry in kFlagsInFiles. Other tests cover --set, --enable-prefix-caching and --model-dir; --help is
-// no setting.
+// These flags have no entry in kFlagsInFiles. Other tests cover --set, --fetch, --enable-prefix-caching and
+// --model-dir; --help is no setting.
 const std::vector<std::string> kOtherFlags = {"--help", "--set", "--fetch", "--enable-prefix-caching", "--model-dir"};
 
 TEST(OptionsTest, EveryFlag_SetsAKeyOfTheSettingsFile) {

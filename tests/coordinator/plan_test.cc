@@ -1,4 +1,5 @@
-// Tests the estimates of `quire plan`: numbers of blocks of sequences, and step times at given peak rates.
+// Tests the estimates of `quire plan`: numbers of blocks and of sequences, step times at given peak rates, waits for
+// links between hosts, and the fastest way to divide a model.
 #include <gtest/gtest.h>
 
 #include "comm/model/architecture.h"

@@ -1,5 +1,5 @@
-// Tests of requests that pool prompts: parsing of their bodies, and answers made of vectors. Also tests of unknown
-// fields.
+// Tests of requests that pool prompts: parsing of their bodies, with unknown fields and bounds, and answers made of
+// vectors or scores.
 #include "coordinator/api/requests/pooling_request.h"
 
 #include <gmock/gmock.h>

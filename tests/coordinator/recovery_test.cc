@@ -1,4 +1,5 @@
-// Tests of the engine's recovery when its worker group is lost repeatedly.
+// Tests how the engine recovers when its worker group is lost: which request is blamed when losses repeat, and what
+// happens to requests when the new group has a smaller or larger pool.
 #include <gtest/gtest.h>
 
 #include "coordinator/core/engine/engine.h"

@@ -184,7 +184,7 @@ TEST_F(SequenceStatesTest, State_IsNotKept_WhenItSavesFewTokens) {
   EXPECT_EQ(manager_->states().CutAt(b, 8, 14), 14) << "12 are but 4 more";
 }
 
-// A kept state must be usable as a whole or not at all.
+// A state that is kept as a checkpoint must be usable as a whole or not at all.
 TEST_F(SequenceStatesTest, KeptState_IsForgotten_WhenABlockOfTheStateOrOfItsPrefixIsEvicted) {
   for (const bool table_goes_first : {false, true}) {
     manager_ = std::make_unique<BlockManager>(StateOptions(8));
@@ -443,7 +443,8 @@ TEST_F(EngineStatesTest, Request_IsRefused_WhenItFitsOnlyWithoutItsStates) {
   EXPECT_EQ(engine_.BlocksNeeded(5), 1 + 15);
 }
 
-// At their full length both requests need the whole pool, so kept states must not cause a preemption.
+// At their full length both requests need the whole pool. States that are kept as checkpoints must not cause a
+// preemption.
 TEST_F(EngineStatesTest, KeptStates_CauseNoPreemption) {
   engine_.StartEpoch(1, {13, 12, 2});
   EXPECT_FALSE(Submit(1, 9, 8));

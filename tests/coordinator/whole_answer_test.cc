@@ -1,5 +1,5 @@
 // Tests the texts of answers that are not streamed, when they are made in one call and when they are made piece by
-// piece.
+// piece. Also tests the estimates of their sizes.
 #include "coordinator/api/openai/whole_answer.h"
 
 #include <gtest/gtest.h>

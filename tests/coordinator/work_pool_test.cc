@@ -1,5 +1,5 @@
-// Tests work on the threads of a pool beside the I/O thread: the order of clients, cancellation, and coroutines that
-// wait for results. The thread sanitizer runs these tests, too (CONTRIBUTING.md).
+// Tests work on the threads of a pool beside the I/O thread: the order of clients and their shares of processor time,
+// cancellation, and coroutines that wait for results. The thread sanitizer runs these tests, too (CONTRIBUTING.md).
 #include "coordinator/http/work_pool.h"
 
 #include <gtest/gtest.h>

@@ -26,7 +26,7 @@ IS_ROOT = os.getuid() == 0
 
 
 def scripts():
-    """Yields the paths of all executable scripts of the tree."""
+    """Yields the paths of all executable scripts in deploy/, tests/ and docs/."""
     for path in [path for folder in ("deploy", "tests", "docs") for path in glob.glob(os.path.join(ROOT, folder, "**", "*"), recursive=True)]:
         if os.path.isfile(path) and os.access(path, os.X_OK):
             with open(path, "rb") as file:
@@ -40,7 +40,8 @@ class Case(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.place)
 
     def run_with(self, command, **environment):
-        """Runs a command without a home except the given one, and without access to a package index."""
+        """Runs a command without this user's home and cache folders (`environment` may give others), and without access to a package
+        index or a model hub."""
         env = {name: value for name, value in os.environ.items() if name not in ("HOME", "XDG_CACHE_HOME", "QUIRE_CACHE")}
         env.update(environment, PIP_NO_INDEX="1", HF_ENDPOINT="http://127.0.0.1:9", HF_HOME=os.path.join(self.place, "hub"))
         return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, env=env, cwd=self.place)

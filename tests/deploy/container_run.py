@@ -4,7 +4,7 @@ deploy/docker/compose.yaml says. podman runs for an ordinary user without rights
 killed worker, and stops cleanly. Run by hand, as root: the script makes the user and removes it. Needs debootstrap, podman, crun,
 uidmap, iproute2, PyYAML, the distribution's mirror and PyPI. FOLDER keeps the base for the next run.
 With BUILD, the files installed from that build replace the result of the first stage, which compiles for more than half an hour.
-CCACHE_DIR, if set, is copied and lent to the first stage."""
+If CCACHE_DIR is set, the first stage uses a copy of that folder."""
 import contextlib
 import json
 import os

@@ -180,7 +180,7 @@ class Nodes:
         return len(self._nodes)
 
     def power_off(self, index):
-        """Cuts the node's network first, so that no other node notices the end of its processes."""
+        """Ends a node as a loss of power does: cuts its network first, so that no other node notices the end of its processes."""
         self._network.nodes[index].link(False)
         self[index].stop()
 

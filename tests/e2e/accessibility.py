@@ -19,7 +19,8 @@ def violations(browser):
 
 
 def sticking_out(browser):
-    """Returns the elements that reach beyond the sides of the screen, except inside elements that scroll by themselves."""
+    """Returns the elements that reach beyond the sides of the screen. Leaves out hidden elements, table heads, drawings, and what is
+    inside elements that scroll by themselves."""
     return browser.run("""
         return [...document.querySelectorAll("body *")].filter((e) => !e.closest(".scroll, .unseen, thead, svg") && e.getClientRects().length > 0)
           .filter((e) => e.getBoundingClientRect().right > innerWidth + 0.5 || e.getBoundingClientRect().left < -0.5)

@@ -60,7 +60,7 @@ class Loop:
         self.ending.set()
 
     def learn(self):
-        """Asks each adapter alone, and keeps its answers."""
+        """Asks the base model and each adapter alone, and stores their answers in self.right."""
         for name in (None, self.first, self.second):
             model = name or self.server.base
             if name:

@@ -1,4 +1,4 @@
-"""Tests the admin port's pages of requests, blocks, the cluster, the settings and events, and the files of the web pages."""
+"""Tests the admin port's pages of requests, blocks, the cluster, the settings, events and history, and the files of the web pages."""
 import http.client
 import json
 import os

@@ -1,5 +1,5 @@
-"""A balancer of TCP connections, such as stands before servers in a rolling update. It routes a new connection to a server whose /ready answered 200
-a moment ago, and copies bytes."""
+"""A balancer of TCP connections, like those in front of servers that are updated one after another. It routes a new connection to a server
+whose /ready answered 200 a moment ago, and copies bytes."""
 import itertools
 import selectors
 import socket

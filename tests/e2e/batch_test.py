@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Tests `quire batch run` with a real server, and with servers that are full, give wrong answers or are gone."""
+"""Tests `quire batch run` with a real server, and with servers that are full, give wrong answers or are gone. Also tests its input and
+output files, and `quire warm`."""
 import http.server
 import json
 import os

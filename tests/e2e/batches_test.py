@@ -303,7 +303,7 @@ class EndpointsTest(BatchCase):
 
     @staticmethod
     def said(endpoint, answer):
-        """Returns the part of an answer that the model wrote."""
+        """Returns the part of an answer that the model made: texts or vectors."""
         if endpoint == "/v1/responses":
             return [content["text"] for item in answer["output"] for content in item["content"]]
         if endpoint == "/v1/embeddings":

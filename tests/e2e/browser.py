@@ -161,7 +161,7 @@ class Browser:
         self.do("POST", "/actions", actions=[{"type": "key", "id": "keyboard", "actions": actions}])
 
     def focused(self):
-        """Describes the focused element: by its label, or otherwise its text, or otherwise its id."""
+        """Describes the focused element: by its aria-label, or otherwise the text of its label, or otherwise its own text."""
         return self.run("const e = document.activeElement; return e.getAttribute('aria-label') ?? (e.labels?.[0]?.textContent ?? e.textContent).trim() ?? e.id")
 
     def console(self):

@@ -34,7 +34,7 @@ class PipeTest(unittest.TestCase):
         return answer["choices"][0]["message"]["content"]
 
     def saved(self, lines, *flags):
-        """Returns the text that `/save` writes at the end of the conversation."""
+        """Types these lines and then `/save`. Returns the saved conversation and the ended process."""
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "chat.json")
             done = self.chat([*lines, f"/save {path}"], *flags)
@@ -143,7 +143,7 @@ def event(text):
 
 
 class StrangerTest(unittest.TestCase):
-    """Servers and models that send hostile or malformed answers."""
+    """Tests servers and models that send hostile or malformed answers."""
     HOSTILE = "\x1b]0;pwned\x07\x1b[2J\x9b31mhi\tthere\n"
 
     def chat(self, *answer, terminal=False):

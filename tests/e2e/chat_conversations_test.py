@@ -1,5 +1,5 @@
-"""Tests conversations of the chat page: which conversation gets an answer, what the browser keeps, and messages that are edited, attached
-and saved."""
+"""Tests the chat page: which conversation gets an answer, what the browser keeps, edited messages, attached files and saved conversations,
+and how the page scrolls and fits a phone."""
 import glob
 import json
 import os

@@ -166,7 +166,8 @@ class HybridDraftsTest(unittest.TestCase):
                     kill_a_worker_while(server, 1, self.BODIES, right)
 
     def check_memory(self, server, without, flags):
-        """Checks that the rows kept for states count as buffers of a step, in the server and in the plan."""
+        """Checks that the input rows that workers store while a state waits for the verification of drafts count as buffers of a step, in
+        the server and in the plan."""
         ranks = server.get("/admin/status", admin=True)["ranks"]
         planned = subprocess.run([QUIRE, "plan", "--no-speed", "--json", "--exact", "--model", server.folder.name, *flags], capture_output=True,
                                  text=True, stdin=subprocess.DEVNULL, timeout=60)

@@ -1,5 +1,5 @@
-"""Tests that each field and flag takes effect: a setting that is lost on the way to the workers, mistaken for another one, or off by one,
-would change tokens or numbers."""
+"""Tests that request fields and flags take effect: a setting that is lost on the way to the workers, mistaken for another one, or off by
+one, would change tokens or numbers."""
 import os
 import tempfile
 import unittest

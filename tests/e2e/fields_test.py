@@ -27,7 +27,8 @@ CHAT_PROMPT = "user: hi<|end|>assistant: "  # the template's text for the messag
 
 
 def only(*tokens, **more):
-    """Returns a logit_bias with which only these tokens are ever sampled; `more` adds a bias by letter."""
+    """Returns a logit_bias with which only these tokens and the letters in `more` are ever sampled. `more`: an additional bias of each
+    letter."""
     extra = {ord(letter) - 33: bias for letter, bias in more.items()}
     return {str(token): FIRM + extra.get(token, 0) for token in [*tokens, *(t for t in extra if t not in tokens)]}
 
@@ -306,7 +307,7 @@ class CompletionTest(FieldCase):
         self.assertEqual("".join(e["choices"][0]["text"] for e in events), "")
 
     def leads(self, token):
-        """Returns whether the byte begins a character of several bytes."""
+        """Returns whether the token is a byte that begins a character of several bytes."""
         name = self.complete(logit_bias=only(token), max_tokens=1, logprobs=0)["choices"][0]["logprobs"]["tokens"][0]
         return name.startswith("bytes:") and 0xC2 <= int(name[-2:], 16) <= 0xF4
 

@@ -56,7 +56,7 @@ constexpr int32_t PrefillTileRows(NumberType dtype, int32_t head_size) {
 /// head_start[g + 1]).
 int32_t LargestPrefillGroup(std::span<const int32_t> head_start);
 
-/// Returns the most tiles of any step within these limits. max_group: LargestPrefillGroup().
+/// Returns the largest number of tiles that a step within these limits can have. max_group: LargestPrefillGroup().
 constexpr int64_t PrefillTileCapacity(int64_t max_step_tokens, int64_t max_num_seqs, int64_t max_group,
                                       int64_t tile_rows, const PrefillSplit& split = {}) {
   return max_step_tokens * max_group / tile_rows + max_num_seqs + split.MaxSlots();

@@ -64,7 +64,7 @@ struct PrefillRows {
     return begin > rows.last_position || end <= rows.first_position - p.window + 1;
   }
 
-  /// Turns scores into weights, for keys from `begin` on.
+  /// Turns the scores of the kKeys keys from `begin` on into weights.
   static __device__ void TurnIntoWeights(const PrefillLaunch& p, const PrefillWork& work, int begin, Rows& rows,
                                          Scores& scores) {
     const bool hides = begin + kKeys > rows.first_position + 1 || begin <= rows.last_position - p.window;

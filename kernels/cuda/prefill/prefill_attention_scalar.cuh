@@ -92,7 +92,7 @@ struct PrefillAttentionScalarKernel {
     return score + slope * static_cast<float>(position - work.Position(row));
   }
 
-  /// out += weights * values for the first `count` positions of the tile. Lane t holds the weight of position t.
+  /// out += weights * values for positions [tile, tile + count). Lane t holds the weight of position tile + t.
   static __device__ void AddValues(const PrefillLaunch& p, const PrefillWork& work, int tile, int count, float weight,
                                    float (&out)[kDims]) {
     const int lane = simt::ThreadX() % 32, head_size = p.op.cache.head_size, block_size = p.op.cache.block_size;

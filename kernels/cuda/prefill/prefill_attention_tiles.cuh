@@ -56,7 +56,8 @@ __device__ inline PrefillWork ReadPrefillWork(const PrefillLaunch& p, const Pref
   return w;
 }
 
-/// Returns the work of this thread block in a grid of num_tiles * num_kv_heads, KV heads fastest.
+/// Returns the work of this thread block. The grid has num_tiles * num_kv_heads thread blocks; those of one tile, one
+/// for each KV head, follow one another.
 __device__ inline PrefillWork ReadPrefillWork(const PrefillLaunch& p, int tile_rows) {
   const int kv_heads = p.op.cache.num_kv_heads;
   const PrefillTile tile = simt::Global<const PrefillTile>(p.op.tiles)[simt::BlockX() / kv_heads];
@@ -84,9 +85,9 @@ struct WarpTiles {
 
 /// Loads tiles of kTokens positions, each from a multiple of kTokens on, from the paged cache into shared memory: keys
 /// as [kTokens, kHeadSize], and values transposed, as [kHeadSize, kTokens]. Positions outside [begin, end) become
-/// zeros. Copies are asynchronous, one tile ahead; block ids are read two tiles ahead. A thread copies one key position
-/// and one group of 8 value positions of every tile, so it reads two table entries. FP8 is copied unchanged, and then
-/// widened by the thread that copied it.
+/// zeros. Copies are asynchronous, one tile ahead; block ids are read two tiles ahead. In every tile, a thread copies
+/// parts of the key of one position and of the values of 8 neighbouring positions, so it reads two table entries. FP8
+/// is copied unchanged, and then widened by the thread that copied it.
 template <class T, class C, int kHeadSize, class Tiles>
 class PrefillTileLoader {
  public:
@@ -115,7 +116,8 @@ class PrefillTileLoader {
     ReadBlocks(work.begin / kTokens);
   }
 
-  /// Starts to copy a tile into the memory that the tile before the previous one used. Call it in the order of tiles.
+  /// Starts to copy a tile. A 16-bit tile replaces the tile before the previous one; the bytes of an FP8 tile replace
+  /// those of the previous tile. Call it in the order of tiles, after Finish() of the previous tile.
   __device__ void Start(int tile) {
     CopyKeys(tile);
     CopyValues(tile);

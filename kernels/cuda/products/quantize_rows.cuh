@@ -7,8 +7,8 @@
 
 namespace quire::kernels {
 
-/// The kernel of QuantizeRows. Grid (m): one thread block per row, which it reads twice, the second time from the
-/// first-level cache.
+/// The kernel of QuantizeRows. Grid (m): one thread block per row. It reads the row twice; the second time, the row is
+/// usually in the first-level cache.
 template <class T>
 struct QuantizeRowsKernel {
   using Params = QuantizeRowsParams;
@@ -31,7 +31,7 @@ struct QuantizeRowsKernel {
       for (int e = 0; e < kVec; ++e) largest = simt::Max(largest, Size(simt::ToFloat(numbers.v[e])));
     }
     largest = BlockReduce<kWarps>(largest, warps, MaxOf{});
-    // If `largest` were smaller, 448 / largest would exceed fp32's range.
+    // If `largest` is far below 2^-100 (from about 2^-119 down), 448 / largest exceeds fp32's range.
     const float scale = largest / kLargest, factor = largest > 0x1p-100f ? kLargest / largest : 0.0f;
     if (simt::ThreadX() == 0) simt::Global<float>(p.scales)[row] = scale;
     const simt::Global<simt::Fp8E4M3> out(static_cast<simt::Fp8E4M3*>(p.out));

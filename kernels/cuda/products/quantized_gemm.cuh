@@ -12,12 +12,12 @@ namespace quire::kernels {
 template <NumberType kType>
 inline constexpr int kMostTileBlocks = kType == NumberType::kQ6_K || kType == NumberType::kFp8E4M3 ? 2 : 4;
 
-/// The product of kTileRows weight rows with up to kBatch rows of x, computed by one thread block. The weight is A of
-/// the tensor-core product and the batch its 8 columns, as in SkinnyGemmKernel. A lane has 16 neighbouring bytes of
-/// each of its rows; the four lanes of a row have 64. These bytes become fragments in registers, without shared memory:
-/// any order of columns within a chunk will do as long as x is read in the same order. Warp w takes chunks w, w + 8, w
-/// + 16 ..., and loads the next chunk's weights while it multiplies; the warps' sums are added in order of warps. This
-/// order and the order within a chunk are the same in every instantiation of a type.
+/// The product of kTileRows weight rows with up to kBatch rows of x, computed by one thread block. In a tensor-core
+/// product, 16 weight rows are A and 8 rows of x are the columns of B, as in SkinnyGemmKernel. A lane has 16
+/// neighbouring bytes of each of its rows; the four lanes of a row have 64. These bytes become fragments in registers,
+/// without shared memory: any order of columns within a chunk will do as long as x is read in the same order. Warp w
+/// takes chunks w, w + 8, w + 16 ..., and loads the next chunk's weights while it multiplies; the warps' sums are added
+/// in order of warps. This order and the order within a chunk are the same in every instantiation for a weight type.
 template <class T, NumberType kType, int kBatch, int kBlocks>
 struct QuantizedTile {
   using Piece = QuantizedPiece<kType>;
@@ -44,7 +44,7 @@ struct QuantizedTile {
     return there ? static_cast<uint32_t>(number / 2) : kNoRow;
   }
 
-  /// Loads a lane's part of a chunk; zeros beyond the weight's rows and columns.
+  /// Loads a lane's part of a chunk. The part is zero beyond the weight's rows and columns.
   static __device__ Weights Load(const QuantizedMatrix& weight, int64_t first_row, int64_t column) {
     Weights weights;
 #pragma unroll

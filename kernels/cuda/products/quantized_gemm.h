@@ -8,7 +8,7 @@
 namespace quire::kernels {
 
 /// out = scale * x * weight^T for few rows of x, which takes about as long as reading the weight once. The bits of row
-/// i of out depend only on row i of x, not on m.
+/// i of out depend neither on m nor on the other rows of x.
 struct QuantizedGemmParams {
   NumberType dtype;  // kF16 or kBF16
   const void* x;     // [m, k], 16-byte aligned

@@ -6,8 +6,8 @@
 
 namespace quire::kernels {
 
-/// A weight [n, k] that stays quantised in device memory, in blocks of 32 numbers along a row. The integers of all
-/// rows come first, then the scales of all blocks, row by row:
+/// A weight [n, k] that stays quantised in device memory. The integers of all rows come first, then the scales, row by
+/// row. In every type but FP8, each block of 32 numbers along a row has its own scales:
 ///   kQ8_0: bytes q + 128 [n, k], then fp16 d [n, k / 32]                        value = d * q
 ///   kQ4_1: nibbles q [n, k / 2], the even number low, then fp16 d, m [n, k / 32, 2]    value = d * q + m
 ///   kMxFp4: nibbles of E2M1 likewise, then d [n, k / 32], a power of two in bf16       value = d * e2m1

@@ -20,8 +20,8 @@ void LaunchTile(const CudaStream& stream, const SkinnyGemmParams& p) {
 }
 
 /// Launches the kernel for m rows. Every thread block reads all of x, so wide tiles read x less often; narrow tiles
-/// fill the GPU if n is small. Wide tiles are used if they give (nearly) each of an H100's 132 multiprocessors a thread
-/// block, or half of the multiprocessors if x is as large as the tile.
+/// fill the GPU if n is small. If p.tile is kByShape, tiles are wide if there are enough of them for (nearly) all 132
+/// multiprocessors of an H100, or for half of the multiprocessors if x has more than 16 rows.
 template <class T, int kBatch, int kNarrow, int kWide>
 void LaunchBatch(const CudaStream& stream, const SkinnyGemmParams& p) {
   const int64_t enough = kBatch <= 16 ? 128 : 64;

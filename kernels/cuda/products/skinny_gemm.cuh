@@ -8,11 +8,11 @@
 
 namespace quire::kernels {
 
-/// The kernel of SkinnyGemm. The grid covers the weight's rows with tiles of kTileRows. The weight is A of the
-/// tensor-core product and the batch its 8 columns, so one row of x costs no more than eight. Warps share the tile and
-/// divide K in chunks of 64 columns: warp w takes chunks w, w + 4, w + 8 ..., through a pipeline of its own, without
-/// barriers of the thread block. The warps' sums are added in order of warps. This order and the order within a chunk
-/// are the same in every instantiation.
+/// The kernel of SkinnyGemm. The grid covers the weight's rows with tiles of kTileRows. In a tensor-core product, 16
+/// weight rows are A and 8 rows of x are the columns of B, so 8 rows of x cost no more than one. Warps share the tile
+/// and divide K in chunks of 64 columns: warp w takes chunks w, w + 4, w + 8 ..., through a pipeline of its own and
+/// without barriers of the thread block. The warps' sums are added in order of warps. This order and the order within a
+/// chunk are the same in every instantiation.
 template <class T, int kBatch, int kBlocks, bool kNorm>
 struct SkinnyGemmKernel {
   using Params = SkinnyGemmParams;

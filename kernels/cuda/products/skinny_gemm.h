@@ -20,8 +20,8 @@ enum class SkinnyTile { kByShape, kNarrow, kWide };
 
 /// out = epilogue(norm(x) * weight^T) for few rows of x, which takes about as long as reading the weight once. With
 /// norm_weight, norm(x) = x / sqrt(mean(x^2) + epsilon) * norm_weight for each row; without norm_weight, norm(x) = x.
-/// In fp16, x * norm_weight must stay below 65,504, because the division by the root comes last. The bits of row i of
-/// out depend only on row i of x, not on m. x and the rows of the weight must be 16-byte aligned.
+/// In fp16, x * norm_weight must stay within +-65,504, because the division by the root comes last. The bits of row i
+/// of out depend neither on m nor on the other rows of x. x and the rows of the weight must be 16-byte aligned.
 struct SkinnyGemmParams {
   NumberType dtype;         // kF16 or kBF16
   const void* x;            // [m, k]
@@ -41,7 +41,7 @@ void SkinnyGemm(const CudaStream& stream, const SkinnyGemmParams& params);
 
 inline constexpr int32_t kSkinnyMaxRows = 64;
 
-/// True if SkinnyGemm supports these sizes.
+/// True if SkinnyGemm supports this dtype and these sizes.
 constexpr bool SkinnyGemmSupports(NumberType dtype, int64_t m, int64_t n, int64_t k) {
   return dtype != NumberType::kF32 && m >= 1 && m <= kSkinnyMaxRows && n >= 1 && k >= 8 && k % 8 == 0;
 }

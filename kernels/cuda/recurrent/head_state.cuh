@@ -74,8 +74,8 @@ struct HeadGates {
 
 /// The kernel of GatedDelta and StateSpace. Grid (sequences, value heads, pieces of value_dim): one head of a sequence,
 /// for all of its new tokens; two threads per column. Queries, keys, values and gates of as many tokens as there are
-/// warps are loaded into shared memory together, one token per warp; then every column visits them in order. A token's
-/// bits depend on the state before it and nothing else. Rule defines the recurrence by these members:
+/// warps are loaded into shared memory together; then every column visits them in order. The bits of a token's output
+/// depend only on its inputs and the state before it. Rule defines the recurrence by these members:
 ///   Params: the op's parameters; static bool kNorms: queries and keys are normed (GatedDelta)
 ///   KeyHead(p, value head): the head's key head; Gates(p, token, value head): the HeadGates
 ///   Change(column, keys, where, value, gates): the change of the state; Out(p, value head, S^T q, value): the output
@@ -87,7 +87,7 @@ struct HeadStateKernel {
   static constexpr int64_t kSharedSize = simt::SharedBytes(kTokens * kRows * 4) * 2 +
                                          simt::SharedBytes(kTokens * kColumns * 4) + simt::SharedBytes(kTokens * 4) * 2;
 
-  /// Returns the threads of a block: whole warps of 16 columns, no more than the head has.
+  /// Returns the number of threads of a block: at most kThreads, and no more warps of 16 columns than the head needs.
   static __host__ __device__ int Threads(int64_t value_dim) {
     return static_cast<int>(simt::Min<int64_t>(kThreads, (value_dim + 15) / 16 * 32));
   }

@@ -10,8 +10,8 @@ namespace quire::kernels {
 
 namespace {
 
-/// True if all states advance and use blocks whole, no number of a state lies across two blocks, and `bytes` bytes of
-/// each state fit into its blocks.
+/// True if all states advance, states use all bytes of their blocks, no number of a state lies across two blocks, and
+/// `bytes` bytes of each state fit into its blocks.
 bool IsWhole(const StateView& state, int64_t bytes) {
   return state.held == nullptr && state.bytes_of_block == 0 && state.block_stride % 4 == 0 && state.offset % 4 == 0 &&
          state.Holds(bytes);

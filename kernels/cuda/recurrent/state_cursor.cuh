@@ -21,7 +21,7 @@ __device__ inline SequenceRows RowsOf(const StateView& state, int64_t sequence) 
 }
 
 /// Finds the numbers of a sequence's state, as indices of fp32 numbers from block 0 of the pool on. The cursor only
-/// moves forward, so that each block is looked up once and no division is needed.
+/// moves forward, so it looks up each block once and divides only at the start.
 class StateCursor {
  public:
   /// Starts at byte `at` of the op's part of the state.
@@ -35,7 +35,7 @@ class StateCursor {
 
   __device__ int64_t index() const { return index_of_block_ + within_ / 4; }
 
-  /// Moves forward by `bytes`; must stay within the sequence's state.
+  /// Moves forward by `bytes`. The cursor must stay within the sequence's state.
   __device__ void Advance(int64_t bytes) {
     within_ += bytes;
     if (within_ < stride_) return;

@@ -9,8 +9,9 @@ namespace quire::kernels {
 constexpr int kEach = 32;                                    // columns of a thread's group, kSelectThreads apart
 constexpr int64_t kPiece = int64_t{kSelectThreads} * kEach;  // columns per thread block
 constexpr int kListSize = 4096;
-/// Groups of columns are ordered by their best tokens. A row's list has every token that is at least as good as the
-/// best token of group number kListedGroups in this order. The list is longer if several good tokens are in one group.
+/// Groups of columns are ordered by their best tokens. A row's list has every token that min-p leaves and that is at
+/// least as good as the best token of group number kListedGroups (at most three quarters of all groups) in this order.
+/// The list is longer if several good tokens are in one group.
 constexpr int64_t kListedGroups = 1024;
 
 /// The arrays in the workspace. View `view` of a row has the index 2 * row + view.
@@ -37,7 +38,7 @@ struct SamplingOp {
   bool sharded;
 };
 
-/// Returns the lowest key of a token whose weight is not zero.
+/// Returns the key of the lowest finite logit. Only -infinity is lower; its weight is zero.
 __device__ inline uint32_t LowestKey() { return OrderedBits(-kInfinity) + 1; }
 
 __device__ inline DeviceSampling RowSampling(const SamplingOp& op, int64_t row) {
@@ -67,7 +68,7 @@ __device__ inline Soften SoftenOf(const DeviceSampling& s, int64_t view, float m
   return {max, view == 1 ? 1.0f : 1.0f / s.temperature};
 }
 
-/// Writes the edited row, if lists or penalties change it. The grid is (rows, pieces).
+/// Writes the edited row, if biases, bans or penalties change the row. The grid is (rows, tiles of kTile columns).
 struct EditRowsKernel {
   using Params = SamplingOp;
   static constexpr int kThreads = kSelectThreads;
@@ -153,8 +154,8 @@ struct FilterRowsKernel {
   static constexpr int kThreads = kSelectThreads;
   static constexpr int64_t kSharedSize = SelectScratch::kBytes;
 
-  /// Returns the key of the best token of group number kListedGroups, in the order of groups by best token, rounded
-  /// down to 16 bits.
+  /// Returns the key of the best token of group number kListedGroups (at most three quarters of all groups), in the
+  /// order of groups by best token. The key's low 16 bits are cleared.
   static __device__ uint32_t FloorKey(const SamplingOp& op, int64_t v, const SelectScratch& scratch) {
     const int64_t groups = op.pieces * kThreads;
     const RowSource best{op.work.group_max + v * groups, groups, {}};

@@ -27,7 +27,7 @@ struct DeviceSampling {
 };
 
 /// The result of one row. Log-probabilities are of the raw logits, the best first. If none were requested, `logprob` is
-/// 0 and the rest is not written. `logprob` is NaN if the highest logit was not finite.
+/// 0, and num_top and the arrays are not written. `logprob` is NaN if the highest edited logit was not finite.
 struct DrawnToken {
   int32_t token;
   float logprob;

@@ -13,7 +13,7 @@ struct Choice {
 };
 
 /// Reduces `choice` to the fewest tokens, by falling logit, whose mass reaches top_p * choice.mass. `listed`: the mass
-/// of the tokens of `choice` that the source has. The result is undecided if `listed` is less than that.
+/// of the tokens of `choice` that the source has. The result is undecided if `listed` is less than top_p * choice.mass.
 template <class Source>
 __device__ Choice KeepTopP(const Source& source, const SelectScratch& scratch, const Soften& soften, float top_p,
                            const Choice& choice, Mass listed) {
@@ -55,7 +55,8 @@ __device__ Choice Restrict(const Source& source, const SelectScratch& scratch, c
   return choice;
 }
 
-/// Returns the first token by id at which the mass of the chosen tokens exceeds `target`.
+/// Adds up the masses of the tokens up to `last` (in the order of Place) by rising id, and returns the first token at
+/// which the sum exceeds `target`.
 template <class Source>
 __device__ int32_t TokenAt(const Source& source, const SelectScratch& scratch, const Soften& soften, const Place& last,
                            Mass target) {
@@ -64,7 +65,7 @@ __device__ int32_t TokenAt(const Source& source, const SelectScratch& scratch, c
 }
 
 /// Returns the token that TokenAt would return for a whole row, by a walk in the order of ids. The walk begins at
-/// column `begin`; `target` is the mass that is left from there on.
+/// column `begin`; the mass of earlier columns has already been subtracted from `target`.
 __device__ inline int32_t WalkRow(const RowSource& source, const SelectScratch& scratch, const Soften& soften,
                                   const Place& last, int64_t begin, Mass target) {
   constexpr int kEach = 16;

@@ -66,8 +66,8 @@ __device__ inline Mass DrawnMass(const DeviceSampling& s, Mass total) {
 
 __device__ inline bool IsGreedy(const DeviceSampling& s) { return s.temperature <= 0 || s.top_k == 1; }
 
-/// Returns the lowest key that min-p leaves. The threshold is computed as a logit, where it is exact up to a double's
-/// rounding.
+/// Returns the lowest key that min-p leaves; 0 if min_p is not above 0 or max is not finite. The threshold is computed
+/// as a logit, where it is exact up to a double's rounding.
 __device__ inline uint32_t MinPKey(const DeviceSampling& s, float max) {
   if (s.min_p <= 0 || !IsFinite(max)) return 0;
   const double least = max + static_cast<double>(s.temperature) * simt::Log(static_cast<double>(s.min_p));

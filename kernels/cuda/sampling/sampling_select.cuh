@@ -8,8 +8,8 @@ namespace quire::kernels {
 
 constexpr int kSelectThreads = 256, kBins = 256;
 
-/// Scratch memory of a thread block. Every function below begins with writes, which a barrier must separate from
-/// earlier reads, and ends with such a barrier.
+/// Scratch memory of a thread block. BlockScan, Sum, the Descend functions, KeepTies and KeepBest may follow one
+/// another without a barrier. A caller that reads this memory itself needs a barrier before the next of these calls.
 struct SelectScratch {
   simt::SharedArray<uint32_t> low, high;  // [kBins]: halves of 64-bit sums
   simt::SharedArray<Mass> results;        // [4]
@@ -159,8 +159,8 @@ struct Found {
   uint32_t rank;
   Mass before, at;  // sum of amounts of lower ranks; amount of this rank
 };
-/// Finds the first rank at which the sum of amount(logit, id) exceeds `target`, eight bits of rank(logit, id) at a
-/// time; only ranks <= `highest` count. The sum over all tokens must exceed `target`.
+/// Adds up amount(logit, id) by rising rank(logit, id), and finds the first rank at which the sum exceeds `target`,
+/// eight bits of the rank at a time. No rank may exceed `highest`. The sum over all tokens must exceed `target`.
 template <class Source, class Rank, class Amount>
 __device__ Found Descend(const Source& source, const SelectScratch& scratch, uint32_t highest, Mass target, Rank rank,
                          Amount amount) {

@@ -47,8 +47,8 @@ struct SummarizeShardKernel {
   static constexpr int kThreads = kSelectThreads;
   static constexpr int64_t kSharedSize = ListMemory::kBytes;
 
-  /// Writes the best tokens of the source, which has all tokens up to `last` in the order of Place. Returns the
-  /// position of the last token that was written.
+  /// Writes the num_candidates best tokens of the source, which has all tokens up to `last` in the order of Place.
+  /// Returns the place up to which no token is missing; key 0 means that no token whose weight is not 0 is missing.
   template <class Source>
   static __device__ Place Write(const Params& p, const Source& source, const SelectScratch& scratch, int64_t v,
                                 Place last, int32_t& written) {

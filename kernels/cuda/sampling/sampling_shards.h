@@ -10,7 +10,7 @@ namespace quire::kernels {
 
 /// Returns the bytes of one rank's part. For every row, the part has the best token, the mass and the num_candidates
 /// best tokens (at most kMaxShardCandidates; 0 suffices if no row uses top-k, top-p, min-p or top log-probabilities).
-/// Workspaces stay in use until DrawInShard.
+/// Workspaces stay in use until DrawInShard and PackRows have run.
 int64_t ShardPartBytes(int64_t num_rows, int num_candidates);
 void SummarizeShard(const CudaStream& stream, const SamplingRows& rows, int num_candidates, void* part);
 
@@ -26,7 +26,7 @@ struct ShardDraw {
   uint64_t target;     // with kInShard: mass of that shard before the token
   double log_sum_exp;  // over the raw row, if log-probabilities are requested
 };
-/// Samples from all parts, which must be in the order of their ids. Every rank gets the same results.
+/// Samples from the parts of all ranks, ordered by the token ids of their shards. Every rank gets the same results.
 struct DrawFromPartsParams {
   const DeviceSampling* rows;  // [num_rows]
   const void* parts;           // num_shards parts
@@ -37,7 +37,8 @@ struct DrawFromPartsParams {
 };
 void DrawFromParts(const CudaStream& stream, const DrawFromPartsParams& params);
 
-/// For each kInShard row, the token and its raw logit if this shard has the token; token -1 for other rows.
+/// DrawInShard's result for one row: the sampled token and its raw logit if the row is kInShard and this shard has the
+/// token; otherwise token -1.
 struct ShardToken {
   int32_t token;
   float raw;
@@ -48,7 +49,7 @@ void DrawInShard(const CudaStream& stream, const SamplingRows& rows, const Shard
 /// what DrawInShard found on all ranks.
 void MergeShardDraws(const CudaStream& stream, const DrawFromPartsParams& params, const ShardToken* tokens);
 
-/// Copies the kWholeRow rows, raw and edited. Call after SummarizeShard.
+/// Copies this shard's logits, raw and edited, of the rows in row_ids (the kWholeRow rows). Call after SummarizeShard.
 struct PackRowsParams {
   const int32_t* row_ids;  // [count]
   int64_t count;

@@ -55,8 +55,8 @@ template <class T>
 using Global = T*;
 template <class T>
 using SharedArray = T*;
-/// Returns a view of the same bytes as elements of another type. The sizes of both types must divide their
-/// number.
+/// Returns a view of the same bytes as elements of another type. The sizes of both types must divide the number
+/// of bytes.
 template <class U, class T>
 __device__ SharedArray<U> As(T* array) {
   return reinterpret_cast<U*>(array);
@@ -86,7 +86,7 @@ using Word = std::conditional_t<
     kBytes % 16 == 0, uint4,
     std::conditional_t<kBytes == 8, uint2,
                        std::conditional_t<kBytes == 4, uint32_t, std::conditional_t<kBytes == 2, uint16_t, uint8_t>>>>;
-/// Loads elements [i, i + N) in accesses of up to 16 bytes. i must be aligned to the vector.
+/// Loads elements [i, i + N) in accesses of up to 16 bytes. array + i must be aligned like a Vec<T, N>.
 template <int N, class T>
 __device__ Vec<std::remove_const_t<T>, N> LoadVec(T* array, int64_t i) {
   using W = Word<sizeof(T) * N>;

@@ -11,7 +11,7 @@ namespace quire::simt {
 
 /// B, transposed: [n, 16] 16-bit numbers in shared memory, as units of 8 neighbouring columns of a row (16 bytes). The
 /// units of 8 columns lie one after the other with ascending rows; the next 8 columns are `group_stride` elements
-/// further. 16-byte aligned; n must be a multiple of 8.
+/// further. The first element must be 16-byte aligned, and n must be a multiple of 8.
 template <class T>
 struct GroupMatrix {
   SharedArray<T> array;
