@@ -28,10 +28,12 @@ MemoryRoom ReadMemoryRoom(const std::string& root = "");
 /// quotas of the control groups. Tests set `root`, which is put before each path.
 ProcessorRoom ReadProcessorRoom(int allowed, const std::string& root = "");
 
-/// Returns the processors that sched_getaffinity lets this thread use, in order; cpusets and taskset limit them.
+/// Returns the processors that sched_getaffinity lets this thread use, in ascending order; cpusets and taskset limit
+/// them.
 std::vector<int> AllowedProcessors();
 
-/// Reads the control groups and the affinity of this process, and returns the processors that it may use now.
+/// Reads the control groups of this process and the affinity of the calling thread, and returns the processors that
+/// they allow now.
 ProcessorRoom OwnProcessorRoom();
 
 }  // namespace quire

@@ -45,7 +45,8 @@ enum class NumberType : uint8_t {
   kInt32,  // kInt32 and kInt64: integers that are a part of a quantised matrix, such as packed codes or the shape
   kInt64,
   kFp8Groups,  // GPUs only: E4M3 with a scale for 128 columns of a row; kFp8E4M3 has one scale for each row
-  // Types of GGUF files in which a code of several bits stands for several numbers (kernels/cpu/grid_quants.cc).
+  // Types of GGUF files with 1 to 3 bits for a number (kernels/cpu/grid_quants.cc). In most of them one code stands for
+  // several numbers.
   kIQ1_S,
   kIQ1_M,
   kIQ2_XXS,
@@ -109,8 +110,8 @@ constexpr const NumberLayout& LayoutOf(NumberType type) { return kNumberLayouts[
 /// Returns the bytes of one number, for types whose blocks hold one number.
 constexpr int64_t ByteSize(NumberType type) { return LayoutOf(type).block_bytes; }
 
-/// True for types of stored weights, whose numbers and scales are read together. Types from kQ5_0 on occur only in
-/// files, and are packed as other types (kernels/weight.h).
+/// True for types of stored weights that a Weight can have (kernels/weight.h). Of these types, those from kQ5_0 on
+/// occur only in files, and are packed as other types.
 constexpr bool IsWeightType(NumberType type) {
   return type <= NumberType::kMxFp4Pairs || type >= NumberType::kIQ1_S;
 }

@@ -8,7 +8,8 @@
 
 namespace quire {
 
-/// The error of a collective operation that cannot finish because another rank is gone.
+/// The error of a collective operation that cannot finish because the group has failed or was aborted, for example
+/// because another rank is gone.
 class CollectiveAborted : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -38,7 +39,8 @@ class Collective {
   /// have for this rank. The default implementation uses AllGather.
   virtual void AllToAll(std::span<const std::byte> in, std::span<const size_t> sizes, std::span<std::byte> out);
 
-  /// Makes every pending and later call on every rank of this host throw CollectiveAborted.
+  /// Makes pending and later calls that wait for other ranks throw CollectiveAborted, on every rank of this host. Does
+  /// nothing in a group of one rank or over MPI alone.
   virtual void Abort() = 0;
 };
 
