@@ -97,9 +97,9 @@ enum class QkNorm : uint8_t {
   kWhole,  // all heads of a token together, over all ranks, with a weight for each number
 };
 
-/// Everything that determines a model's computation. Read once from config.json or GGUF metadata, and never changed.
-/// All properties of a model family are here or in its list of weights (comm/model/architecture.h); the forward pass
-/// depends on this struct and that list alone, not on the family.
+/// Everything that determines a model's computation. It is read from config.json or GGUF metadata, and does not change
+/// once the model is open. All properties of a model family are here or in its list of weights
+/// (comm/model/architecture.h); the forward pass depends on this struct and that list alone, not on the family.
 struct ModelSpec {
   std::string architecture;  // a name in the table of comm/model/architecture.cc
   int64_t hidden_size = 0;

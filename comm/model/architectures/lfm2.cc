@@ -64,7 +64,8 @@ ModelSpec Lfm2FromHf(const HfConfig& config) {
   return spec;
 }
 
-/// Reads a mixture. HF divides weights by their sum plus 1e-6; the 1e-6 makes no difference that matters.
+/// Reads a mixture. HF divides the weights of the chosen experts by their sum plus 1e-6; the 1e-6 makes no difference
+/// that matters.
 ModelSpec Lfm2MoeFromHf(const HfConfig& config) {
   ModelSpec spec = MixersFromHf(config);
   Mixture mixture = MixtureFromHf(config, "moe_intermediate_size");

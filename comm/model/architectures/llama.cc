@@ -40,8 +40,8 @@ void ReadMlpColumns(const GgufConfig& config, ModelSpec& spec) {
 
 constexpr const char *kFull = "full_attention", *kSliding = "sliding_attention";
 
-/// Throws Error unless config.json's layer_types has only the kind `wanted`. For families whose layers must all be of
-/// one kind.
+/// Throws Error when config.json's layer_types has another kind than `wanted`. Readers of families whose layers must
+/// all be of one kind call this.
 void RequireKinds(const HfConfig& config, const ModelSpec& spec, const std::string& wanted) {
   for (const std::string& kind : KindsOfLayers(config, spec)) {
     if (kind == wanted) continue;

@@ -10,8 +10,8 @@
 
 namespace quire {
 
-/// Where a matrix's integers of 4 or 8 bits are in a file. A word has as many neighbours of a row or of a column as
-/// fit, the first in its lowest bits.
+/// Where a matrix's integers of 4 or 8 bits are in a file. A word holds as many neighbouring integers of a row or of a
+/// column as fit, the first in its lowest bits.
 struct IntGrid {
   const std::byte* data = nullptr;  // little-endian words
   int bits = 8;
