@@ -9,7 +9,7 @@
 namespace quire {
 
 /// Writes the rules of objects whose members stand between tags. A string value is bare text; any other value is JSON.
-/// The parser of the answer uses the schema to type a bare text (coordinator/text/answers/typed_values.h).
+/// The parser of the answer uses the schema to find the type of a bare text (coordinator/text/answers/typed_values.h).
 class TagRules {
  public:
   TagRules(ValueRules& values, ValueStyle style) : values_(values), qwen_(style == ValueStyle::kQwenXml) {}

@@ -28,7 +28,7 @@ struct TextAutomaton {
   static TextAutomaton Any();
   /// Returns the texts of `least` to `most` code points; without `most` there is no upper limit.
   static TextAutomaton OfLength(size_t least, std::optional<size_t> most);
-  /// Returns the set of exactly these texts, which must be UTF-8.
+  /// Returns the set of exactly these texts, without texts that are not UTF-8.
   static TextAutomaton Of(const std::vector<std::string>& texts);
   /// Returns the texts that contain `inside`, which must not be empty.
   static TextAutomaton With(std::string_view inside);

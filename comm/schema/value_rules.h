@@ -32,7 +32,7 @@ class ValueRules {
 
   /// Returns the elements of schema.values that the schema accepts.
   std::vector<OrderedJson> ValuesOf(const PlainSchema& schema) const;
-  /// Returns the constraints of members that `properties` does not name: sets of names, each with the schema of its
+  /// Returns the constraints of the members that NamedMembers leaves out: sets of names, each with the schema of its
   /// members.
   std::vector<std::pair<TextAutomaton, OrderedJson>> OtherNames(const PlainSchema& schema) const;
   /// Returns the schemas of all named members: first the members in `properties`, then the other required members. A
