@@ -27,9 +27,9 @@ constexpr auto ChoicesOf(ScoringMode) {
                                              {ScoringMode::kNone, "none"}});
 }
 
-/// Where the sampling defaults for requests that set none come from. kModel: the model's files, if they have any.
-/// kQuire: Quire's own defaults. kAuto: as kModel if the files have defaults, otherwise as kQuire. kNone: the defaults
-/// of OpenAI's API, with which every token is possible.
+/// The source of the sampling settings that a request leaves out. kModel: the model's files, if they have any. kQuire:
+/// Quire's own defaults. kAuto: as kModel if the files have defaults, otherwise as kQuire. kNone: the defaults of
+/// OpenAI's API, with which every token is possible.
 enum class GenerationConfigMode { kAuto, kModel, kQuire, kNone };
 constexpr auto ChoicesOf(GenerationConfigMode) {
   return std::to_array<Choice<GenerationConfigMode>>({{GenerationConfigMode::kAuto, "auto"},
