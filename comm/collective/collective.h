@@ -27,7 +27,7 @@ class Collective {
 
   /// Adds all ranks' parts to `total`: total[i] += the sum over ranks of part[i], in fp32. So the ranks' parts of a
   /// layer's output are summed and added to the residual in one pass. In a group of one rank, several threads may call
-  /// this function at the same time for different numbers.
+  /// this function at the same time with spans that do not overlap.
   virtual void AllReduceAdd(std::span<const float> part, std::span<float> total) = 0;
 
   /// Concatenates the ranks' inputs in rank order into `out`. Inputs may differ in size: counts[r] is rank r's size in

@@ -20,7 +20,7 @@ std::string DescribeCudaDevice();
 int RanksOnThisDevice(const MpiBootstrap& mpi);
 
 void* MakeCudaStream();
-/// Returns zeroed memory of the current device, which stays allocated until the process ends.
+/// Returns zeroed memory of the current device. The memory stays allocated until the process ends.
 void* AllocateOnDevice(size_t bytes);
 void CopyToDevice(void* to, const void* from, size_t bytes);
 void CopyFromDevice(void* to, const void* from, size_t bytes);

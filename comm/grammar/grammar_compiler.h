@@ -11,7 +11,7 @@
 
 namespace quire {
 
-/// A grammar compiled for one vocabulary. Immutable; several threads may share it.
+/// A grammar compiled for one vocabulary. It never changes, so several threads may share it.
 class CompiledGrammar;
 
 /// Returns the number of bytes of memory that the compiled grammar takes.

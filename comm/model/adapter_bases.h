@@ -10,7 +10,8 @@
 
 namespace quire {
 
-/// The weights to which adapters may add low-rank products. The ranks stack the weights of one product in this order.
+/// The weights to which adapters may add low-rank products. Weights with one product, such as queries, keys and values,
+/// stand in this order in its stacked LoRA matrices.
 inline constexpr Role kAdapterRoles[] = {
     Role::kQuery,       Role::kKey,         Role::kValue,      Role::kAttentionGate, Role::kAttentionOut,
     Role::kGate,        Role::kUp,          Role::kDown,       Role::kConvInGate,    Role::kConvOutGate,

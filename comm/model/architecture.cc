@@ -68,7 +68,7 @@ const Architecture& ArchitectureOf(const ModelSpec& spec) {
   return Find(&Architecture::hf, spec.architecture, "model");
 }
 
-/// Returns how often a token is multiplied with the layer's weight of this role.
+/// Returns how often a token is multiplied with the layer's weight of this role; 0 if the layer has no such weight.
 int64_t TimesUsed(const ModelSpec& spec, Role role, size_t layer) {
   if (!HasRole(spec.layers[layer], role)) return 0;
   if (role == Role::kKey && spec.layers[layer].values_are_keys) return 2;

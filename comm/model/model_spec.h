@@ -209,7 +209,8 @@ struct ModelSpec {
 /// contexts are used on request only. A model with layers that rotate without scaling stays unchanged.
 void ReadReach(ModelSpec& spec);
 
-/// Throws Error, which begins with `path`, when a value is out of range or two values contradict each other.
+/// Throws Error, which begins with `path`, when a value is out of range or two values contradict each other. Aborts for
+/// combinations that a family's reader must not make.
 void CheckSpec(const ModelSpec& spec, const std::string& path);
 
 /// Returns every field as text. Two specs have equal texts if and only if they are equal.

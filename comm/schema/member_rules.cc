@@ -93,7 +93,7 @@ class MemberWriter {
     return false;
   }
 
-  /// Returns the rule for one member and everything after it.
+  /// Returns the name of the rule for one member and everything after it.
   std::string Pick(const State& state) {
     const auto [found, is_new] = picks_.try_emplace(state);
     if (!is_new) return found->second;

@@ -19,7 +19,8 @@ class TagRules {
 
  private:
   std::string MembersOf(const PlainSchema& schema);
-  /// Returns a rule for the value after a member's name, with the closing tag; empty when there is no such value.
+  /// Returns the name of a rule for the value after a member's name, with the closing tag; empty when there is no such
+  /// value.
   std::string Behind(const OrderedJson& schema);
   void AddText(const PlainSchema& schema, std::vector<std::string>& ways);
   void AddConstant(const OrderedJson& value, std::vector<std::string>& ways);

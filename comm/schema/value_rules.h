@@ -25,9 +25,9 @@ class ValueRules {
 
   /// Returns the name of a rule for the values that the schema accepts; empty when there are none.
   std::string Value(const OrderedJson& schema);
-  /// Returns rules for the values that a plain schema accepts; empty when there are none.
+  /// Returns bodies of rules, as alternatives, for the values that a plain schema accepts; empty when there are none.
   std::vector<std::string> Plain(const PlainSchema& schema);
-  /// Returns rules for the values that a plain schema accepts, except strings. Ignores schema.values.
+  /// Returns such bodies for the values that a plain schema accepts, except strings. Ignores schema.values.
   std::vector<std::string> OtherThanTexts(const PlainSchema& schema);
 
   /// Returns the elements of schema.values that the schema accepts.

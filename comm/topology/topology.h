@@ -322,7 +322,8 @@ size_t NumModels(const Topology& topology);
 /// own. If there is only one model, ports, journal and endpoints stay as they are.
 Topology ModelTopology(const Topology& topology, size_t model);
 
-/// True when all workers run on the coordinator's host: the topology lists no node, or localhost only.
+/// True when all workers run on the coordinator's host: the topology lists no node, or only one with a loopback address
+/// (StaysOnHost).
 bool OnThisHost(const Topology& topology);
 
 /// True for "localhost" and for loopback addresses.
@@ -336,7 +337,7 @@ struct HostPort {
   std::string host;
   uint16_t port;
 };
-/// Parses "127.0.0.1:8000" or "[::1]:8000"; nullopt for any other form.
+/// Parses HOST:PORT, such as "127.0.0.1:8000" or "[::1]:8000"; nullopt for any other form.
 std::optional<HostPort> ParseHostPort(const std::string& text);
 
 /// Parses a size such as "8GiB", "512MiB" or "1048576" into bytes; nullopt for any other form.

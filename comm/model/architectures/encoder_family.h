@@ -10,7 +10,7 @@ namespace quire::architectures {
 void SetEncoder(ModelSpec& spec);
 
 /// Does what SetEncoder does, and sets what models like BERT have in common: embeddings are normalized, and each layer
-/// normalizes its sums with the residual (post-norm).
+/// normalizes the residual after it has added an output to it (post-norm).
 void SetPostNormEncoder(ModelSpec& spec);
 
 /// Ends of names of tensors that older files have although the tensors are no weights. Such a tensor contains only the

@@ -13,8 +13,8 @@ namespace quire::architectures {
 namespace {
 
 /// Returns the number of columns of the MLPs. Usually this number is two thirds of the file's MLP size, times
-/// block_ffn_dim_multiplier, rounded up to a multiple of block_multiple_of. If block_auto_adjust_ff_dim is false, the
-/// file's MLP size is exact.
+/// block_ffn_dim_multiplier, rounded up to a multiple of block_multiple_of. If block_auto_adjust_ff_dim is false, it is
+/// the file's MLP size itself.
 int64_t Lfm2MlpColumns(const HfConfig& config) {
   const int64_t said = config.Has("block_ff_dim") ? config.Count("block_ff_dim") : config.Count("intermediate_size");
   const int64_t multiple = config.Count("block_multiple_of", 256);

@@ -170,7 +170,7 @@ ModelSpec LlamaFromGguf(const GgufConfig& config) {
   spec.num_heads = config.Count("attention.head_count");
   ReadCounts(config, kGgufKvHeads, &LayerSpec::num_kv_heads, spec, spec.num_heads);
   spec.SetAll(&LayerSpec::head_dim, config.Count("attention.key_length", UsualHeadDim(spec)));
-  // deepseek.cc and mimo_v2.cc read the heads of these models.
+  // For files with one of these keys, deepseek.cc or mimo_v2.cc reads the sizes of heads.
   const bool read_elsewhere = config.Has("attention.kv_lora_rank") || config.Has("attention.value_scale");
   if (!read_elsewhere && config.Count("attention.value_length", spec.layers[0].head_dim) != spec.layers[0].head_dim) {
     Fail("{}: values of another length than keys are not supported", config.path());
