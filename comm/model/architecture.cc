@@ -82,8 +82,8 @@ int64_t NumbersAcross(const ModelSpec& spec, const WeightSpec& weight, Axis axis
   return weight.rows == axis ? Extent(spec, weight.cols, l) : weight.cols == axis ? Extent(spec, weight.rows, l) : 0;
 }
 
-/// Returns true for a tensor that has a use only if every layer makes its own keys and values. Some layers of such a
-/// model read another layer's keys and values instead.
+/// Returns true for a tensor that the model would use if every layer made its own keys and values, although some layers
+/// read another layer's instead. Returns false if every layer makes its own.
 bool WouldMakeKeys(const ModelSpec& spec, std::string_view tensor_name, Naming naming) {
   if (std::ranges::all_of(spec.layers, &LayerSpec::has_kv)) return false;
   ModelSpec apart = spec;

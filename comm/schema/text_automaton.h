@@ -35,7 +35,7 @@ struct TextAutomaton {
   /// Returns the texts that neither begin nor end with one of these code points.
   static TextAutomaton NotAtEnds(const CodeRanges& blanks);
 
-  /// True when the set contains the UTF-8 text. Invalid UTF-8 is in no set.
+  /// True when the set contains the UTF-8 text. A text that CodePointsOf refuses is in no set.
   bool Accepts(std::string_view text) const;
   bool IsEmpty() const;
 };
