@@ -63,8 +63,8 @@ void TakeGroup(MemoryRoom& room, const ControlGroup& group) {
       if (limit) TakeLimit(room, group, files, *limit, name);
     }
   }
-  // In cgroup v1 a container possibly does not see the groups above its own. The key kOfAncestors gives the smallest
-  // limit of its own group and of all groups above it.
+  // In cgroup v1 a container possibly does not see the groups above its own. The key kOfAncestors in the files of a
+  // group gives the smallest limit of this group and of all groups above it.
   constexpr const char* kOfAncestors = "hierarchical_memory_limit";
   if (const auto limit = SumInFile(group.folder + "/memory.stat", {kOfAncestors}))
     TakeLimit(room, group, AllMemoryFiles()[1], *limit, kOfAncestors);

@@ -28,8 +28,8 @@ class NcclCommunicator {
     std::function<void()> on_failure = [] {};                            // called once, from any thread
   };
 
-  /// Creates the communicator on the calling thread's current device. Waits until all ranks have done so. Throws
-  /// CollectiveAborted when one has not after init_deadline, or when NCCL fails.
+  /// Creates the communicator on the calling thread's current device. Waits until all ranks have created theirs. Throws
+  /// CollectiveAborted after init_deadline, when given_up returns true, or when NCCL fails.
   NcclCommunicator(const ncclUniqueId& id, int rank, int size, Options options);
   /// Finalizes the communicator. After a failure, or when finalizing takes too long, aborts it on a separate thread.
   ~NcclCommunicator();

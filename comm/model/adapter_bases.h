@@ -10,8 +10,8 @@
 
 namespace quire {
 
-/// The weights to which adapters may add low-rank products. Weights with one product, such as queries, keys and values,
-/// stand in this order in its stacked LoRA matrices.
+/// The weights to which adapters may add low-rank products. The LoRA matrices of weights that are computed in one
+/// product, such as queries, keys and values, are stacked in this order.
 inline constexpr Role kAdapterRoles[] = {
     Role::kQuery,       Role::kKey,         Role::kValue,      Role::kAttentionGate, Role::kAttentionOut,
     Role::kGate,        Role::kUp,          Role::kDown,       Role::kConvInGate,    Role::kConvOutGate,
@@ -31,8 +31,8 @@ struct BaseMatrix {
 using BaseMatrices = std::map<std::string, BaseMatrix>;
 
 /// Returns the model's matrices, without embeddings and heads, by the names of their tensors in files with this naming.
-/// Versions of HF store the matrices of experts stacked or separately. So in an HF model that has them stacked, gates
-/// before ups, each expert's matrices have names of their own, too.
+/// Versions of HF store the matrices of experts stacked or separately. So the result for an HF model with stacked
+/// experts (gates before ups) has each expert's matrices under names of their own, too.
 BaseMatrices BaseMatricesOf(const ModelSpec& spec, Naming naming);
 
 /// Returns the gate and up projections of a layer's experts, or with `downs` their down projections, stacked as newer

@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kMaxRank = 4096;
 constexpr size_t kMaxPatterns = 4096;
 /// A regular expression that matches the whole name of a module and captures the number of its layer. {} stands for a
-/// pattern of what comes before that number; it ends with the name of the list of layers, such as "layers".
+/// pattern of the text before that number. This text ends with the name of the list of layers, such as "layers".
 constexpr const char* kLayerNumber = "{}\\.(?P<number>\\d+)\\..*";
 
 /// Keys that describe the adapter's training or storage, and do not change its products.
