@@ -6,8 +6,9 @@
 
 namespace quire {
 
-/// Lowers the calling thread's scheduling weight to about a third (nice + 5) for the rest of its life. A client that
-/// floods a port or a pool, even with requests that are refused, must not take processor time from the workers.
+/// Lowers the calling thread's scheduling weight to about a third (nice + 5) for the rest of its life. Threads that
+/// handle what clients or peers send call this function, because a flood of requests must not take processor time from
+/// the workers.
 inline void GiveWayToWorkers() {
   constexpr int kNicer = 5;
   errno = 0;

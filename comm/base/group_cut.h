@@ -9,7 +9,7 @@
 namespace quire {
 
 /// How a model is divided among a group of ranks. A pipeline has stages, each with consecutive layers. The ranks of a
-/// stage share each of its layers (tensor parallelism).  Rank 0 belongs to the last stage, because that stage samples
+/// stage share each of its layers (tensor parallelism). Rank 0 belongs to the last stage, because that stage samples
 /// the tokens and rank 0 sends them to the coordinator. With S stages of T ranks, rank r has stage S - 1 - r / T, and
 /// index r % T within that stage.
 struct GroupCut {

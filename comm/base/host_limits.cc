@@ -45,7 +45,7 @@ void TakeMachine(MemoryRoom& room, const std::string& root) {
 }
 
 /// Applies one limit of a control group: lowers room.total to the limit, and room.available to the bytes that are left
-/// below the limit.
+/// below the limit. Page cache counts as free.
 void TakeLimit(MemoryRoom& room, const ControlGroup& group, const MemoryFiles& files, int64_t limit,
                const char* source) {
   if (limit < 0) return;  // negative: no limit (v1)
@@ -63,8 +63,8 @@ void TakeGroup(MemoryRoom& room, const ControlGroup& group) {
       if (limit) TakeLimit(room, group, files, *limit, name);
     }
   }
-  // In cgroup v1 a container possibly does not see the groups above its own. The key kOfAncestors gives the smallest
-  // limit of all these groups.
+  // In cgroup v1 a container possibly does not see the groups above its own. The key kOfAncestors in the files of a
+  // group gives the smallest limit of this group and of all groups above it.
   constexpr const char* kOfAncestors = "hierarchical_memory_limit";
   if (const auto limit = SumInFile(group.folder + "/memory.stat", {kOfAncestors}))
     TakeLimit(room, group, AllMemoryFiles()[1], *limit, kOfAncestors);

@@ -24,14 +24,16 @@ struct ProcessorRoom {
 /// or cannot be read limits nothing. Tests set `root`, which is put before each of these paths.
 MemoryRoom ReadMemoryRoom(const std::string& root = "");
 
-/// Returns the smallest of `allowed`, the number of processors that the scheduler lets this process use, and the CPU
-/// quotas of the control groups. Tests set `root`, which is put before each path.
+/// `allowed` is the number of processors that the scheduler lets this process use. Returns the smaller of `allowed` and
+/// the smallest CPU quota of the control groups. Tests set `root`, which is put before each path.
 ProcessorRoom ReadProcessorRoom(int allowed, const std::string& root = "");
 
-/// Returns the processors that sched_getaffinity lets this thread use, in order; cpusets and taskset limit them.
+/// Returns the numbers of the processors that sched_getaffinity lets this thread use, in ascending order; cpusets and
+/// taskset limit them.
 std::vector<int> AllowedProcessors();
 
-/// Reads the control groups and the affinity of this process, and returns the processors that it may use now.
+/// Reads the control groups of this process and the affinity of the calling thread, and returns how many processors
+/// they allow now.
 ProcessorRoom OwnProcessorRoom();
 
 }  // namespace quire

@@ -16,10 +16,12 @@ struct JsonLimits {
 };
 
 /// Parses JSON strictly: valid UTF-8, no duplicate keys, nothing after the value, numbers within double's range,
-/// nesting and size within `limits`. Throws Error; its text begins with `what` and gives the place.
+/// nesting and size within `limits`. Throws Error; its text begins with `what` and, for a syntax error, gives the byte
+/// at which it is.
 Json ParseJson(std::string_view text, std::string_view what, const JsonLimits& limits = {});
 
-/// Returns compact text. Bytes that are not UTF-8 become U+FFFD, so DumpJson never throws for them.
+/// Returns the JSON as text without white space. Bytes that are not UTF-8 become U+FFFD, so DumpJson never throws for
+/// them.
 std::string DumpJson(const Json& json);
 
 }  // namespace quire

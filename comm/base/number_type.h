@@ -45,7 +45,8 @@ enum class NumberType : uint8_t {
   kInt32,  // kInt32 and kInt64: integers that are a part of a quantised matrix, such as packed codes or the shape
   kInt64,
   kFp8Groups,  // GPUs only: E4M3 with a scale for 128 columns of a row; kFp8E4M3 has one scale for each row
-  // Types of GGUF files in which a code of several bits stands for several numbers (kernels/cpu/grid_quants.cc).
+  // Types of GGUF files with 1 to 3 bits for a number (kernels/cpu/grid_quants.cc). In most of them one code stands for
+  // several numbers.
   kIQ1_S,
   kIQ1_M,
   kIQ2_XXS,
@@ -57,16 +58,16 @@ enum class NumberType : uint8_t {
   kTQ2_0,
 };
 
-/// Describes a number type: its name in files and errors, and the numbers and bytes of one block. A type without blocks
-/// has one number in a block.
+/// Describes a number type: its name in files and errors, and how many numbers and bytes one block has. A type without
+/// blocks has one number in a block.
 struct NumberLayout {
   const char* name;
   int64_t block_numbers;
   int64_t block_bytes;
 };
 
-/// Indexed by NumberType. The layouts are in a table and not in a function, because translation units that are compiled
-/// for different instruction sets may share data, but no inline functions.
+/// The layout of each number type, indexed by NumberType. The layouts are in a table and not in a function, because
+/// translation units that are compiled for different instruction sets may share data, but no inline functions.
 inline constexpr NumberLayout kNumberLayouts[] = {
     {"F32", 1, 4},
     {"F16", 1, 2},
@@ -106,16 +107,17 @@ static_assert(sizeof(kNumberLayouts) / sizeof(NumberLayout) == static_cast<size_
 
 constexpr const NumberLayout& LayoutOf(NumberType type) { return kNumberLayouts[static_cast<size_t>(type)]; }
 
-/// Returns the bytes of one number, for types whose blocks hold one number.
+/// Returns the number of bytes of one number, for types whose blocks hold one number.
 constexpr int64_t ByteSize(NumberType type) { return LayoutOf(type).block_bytes; }
 
-/// True for types of stored weights, whose numbers and scales are read together. Types from kQ5_0 on occur only in
-/// files, and are packed as other types (kernels/weight.h).
+/// True for types of stored weights that a Weight can have (kernels/weight.h). Of these types, those from kQ5_0 on
+/// occur only in files, and are packed as other types.
 constexpr bool IsWeightType(NumberType type) {
   return type <= NumberType::kMxFp4Pairs || type >= NumberType::kIQ1_S;
 }
 
-/// True for the types in which GPUs compute, that is, of activations, plain weights and all-reduces on GPUs.
+/// True for floating-point numbers of 16 or 32 bits. On GPUs, activations, plain weights and all-reduces have these
+/// types.
 constexpr bool IsFloat(NumberType type) {
   return type == NumberType::kF32 || type == NumberType::kF16 || type == NumberType::kBF16;
 }

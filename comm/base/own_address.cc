@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::string_view kScheme = "tcp://";
 
-/// Finds the address of this host from which the kernel would send to `peer`, by connecting a datagram socket, which
-/// sends nothing. Returns false, with errno set, when there is no route.
+/// Finds the address of this host from which the kernel would send to `peer`, by connecting a datagram socket; this
+/// sends nothing. Returns false, with errno set, when the kernel finds no such address.
 bool FindSource(const addrinfo& peer, sockaddr_storage& own, socklen_t& size) {
   const int fd = ::socket(peer.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return false;

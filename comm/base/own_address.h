@@ -5,7 +5,7 @@
 namespace quire {
 
 /// Returns this host's own numeric address on the way to "tcp://HOST:PORT", with brackets around an IPv6 address. Sends
-/// nothing. Throws Error when there is no route to the host.
+/// nothing to HOST. Throws Error when HOST cannot be resolved or has no route.
 std::string OwnAddressTowards(const std::string& endpoint);
 
 }  // namespace quire

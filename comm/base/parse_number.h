@@ -6,7 +6,8 @@
 
 namespace quire {
 
-/// Parses the whole text as a number; nullopt when anything surrounds the number or when it has a leading zero.
+/// Parses the whole text as a number. Returns nullopt for an empty text, for further characters before or after the
+/// number, for a number that T cannot hold, and for a leading zero ("07", but not "0" or "0.5").
 template <class T>
 std::optional<T> ParseNumber(const std::string& text) {
   T value{};

@@ -8,12 +8,13 @@
 namespace quire {
 
 /// Opens the directory at `given`, which holds clients' texts. If it is missing and `make` is true, makes it (mode
-/// 0700). Refuses a link, a directory of another user, and a directory that other users may enter or read. Throws Error
-/// that begins with `setting`, the flag that names the directory, and the path.
+/// 0700). Refuses a link, a directory of another user, and a directory that other users may enter, read or write.
+/// Throws Error that begins with `setting`, the flag that names the directory, and the path.
 Descriptor OpenPrivateDirectory(const std::string& given, const std::string& setting, bool make);
 
 /// True when no other user but root can rename or replace what this process makes in the directory: it belongs to this
-/// user or to root, and other users may not write to it, or it has the sticky bit, as /tmp has.
+/// user or to root, and either other users may not write to it or it has the sticky bit, as /tmp has. False when `path`
+/// is no directory.
 bool IsSafeForFolders(const char* path);
 
 /// Returns the names in an open directory, without "." and "..". Throws Error that begins with `path`.

@@ -5,8 +5,9 @@
 
 namespace quire {
 
-/// Keeps the largest scheduling delay of the last five to ten seconds. With this delay one can tell a busy machine from
-/// a dead process: a machine that has just woken threads late will do so again. Belongs to one thread.
+/// Keeps the largest scheduling delay (the time that a thread slept longer than it asked for) of the last five to ten
+/// seconds. With this delay one can tell a busy machine from a dead process: a machine that has just woken threads late
+/// is likely to do so again. Only one thread may use an object of this class.
 class RecentDelay {
  public:
   using Clock = std::chrono::steady_clock;

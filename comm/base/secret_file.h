@@ -41,7 +41,8 @@ enum class FileAccess {
 /// more than `max_bytes` bytes.
 Secret ReadGuardedFile(const std::string& path, FileAccess access, size_t max_bytes);
 
-/// Creates a new file with this content. Throws Error when the file exists; never changes an existing file.
+/// Creates a new file with this content and exactly this mode. Throws Error when the file exists or cannot be written;
+/// never changes an existing file.
 void CreateFile(const std::string& path, std::string_view content, mode_t mode);
 
 }  // namespace quire

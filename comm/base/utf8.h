@@ -22,7 +22,8 @@ constexpr bool MayFollow(unsigned char lead, unsigned char next) {
   }
 }
 
-/// Returns the bytes of the UTF-8 character at the beginning of a text; 0 if the text begins with no whole character.
+/// Returns the number of bytes of the UTF-8 character at the beginning of a text; 0 if the text begins with no whole
+/// character.
 constexpr size_t LengthOfCharacter(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(i < text.size() ? text[i] : 0); };
   const unsigned char lead = byte(0);

@@ -122,8 +122,9 @@ void BlockReceiver::DropWay(const std::string& peer, const BlockChunk& chunk) {
   if (chunk.place.by_device) ways_.erase(peer);
 }
 
-/// Ignores chunks of transfers that are not expected (any more), chunks of other epochs, and chunks from peers that do
-/// not have the key of the rank that they claim to be.
+/// Handles one received chunk. Ends its transfer when the transfer is complete or the chunk is refused. Ignores chunks
+/// of transfers that are not expected (any more), chunks of other epochs, and chunks from peers that do not have the
+/// key of the rank that they claim to be.
 void BlockReceiver::Accept(const ReceivedFrame& received) {
   const BlockChunk chunk = DecodeChunk(received.frame);
   const ChunkPlace& place = chunk.place;

@@ -24,9 +24,9 @@ class BlockReceiver {
   std::string endpoint() const { return channel_.bound_endpoint(); }
   Channel& channel() { return channel_; }
 
-  /// Allows senders to begin the transfer `ticket` from now on. A sender may send fewer blocks than `blocks`, never
-  /// more. runs[r]: which bytes of every block rank r sends. The memory is written until the transfer has ended.
-  /// `carrier` belongs to the device that holds `blocks`; null means that `blocks` is host memory.
+  /// Allows senders to begin the transfer `ticket` from now on. A sender may send fewer blocks than `blocks` has, never
+  /// more. runs[r]: which bytes of every block rank r sends. The receiver may write into the blocks until the transfer
+  /// has ended. `carrier` belongs to the device that holds `blocks`; null means that `blocks` is host memory.
   void Expect(uint64_t ticket, BlockMemory blocks, std::vector<BlockRuns> runs, DeviceCarrier* carrier = nullptr);
   /// Ends the transfer if it has not ended. Poll reports the end.
   void Stop(uint64_t ticket);

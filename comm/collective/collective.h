@@ -8,7 +8,8 @@
 
 namespace quire {
 
-/// The error of a collective operation that cannot finish because another rank is gone.
+/// The error of a collective operation that cannot finish because the group has failed or was aborted, for example
+/// because another rank is gone.
 class CollectiveAborted : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -26,7 +27,7 @@ class Collective {
 
   /// Adds all ranks' parts to `total`: total[i] += the sum over ranks of part[i], in fp32. So the ranks' parts of a
   /// layer's output are summed and added to the residual in one pass. In a group of one rank, several threads may call
-  /// this function at the same time for different numbers.
+  /// this function at the same time with spans that do not overlap.
   virtual void AllReduceAdd(std::span<const float> part, std::span<float> total) = 0;
 
   /// Concatenates the ranks' inputs in rank order into `out`. Inputs may differ in size: counts[r] is rank r's size in
@@ -38,7 +39,8 @@ class Collective {
   /// have for this rank. The default implementation uses AllGather.
   virtual void AllToAll(std::span<const std::byte> in, std::span<const size_t> sizes, std::span<std::byte> out);
 
-  /// Makes every pending and later call on every rank of this host throw CollectiveAborted.
+  /// Makes pending and later calls that wait for other ranks throw CollectiveAborted, on every rank of this host. Does
+  /// nothing in a group of one rank or over MPI alone.
   virtual void Abort() = 0;
 };
 

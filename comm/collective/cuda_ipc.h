@@ -20,7 +20,7 @@ std::string DescribeCudaDevice();
 int RanksOnThisDevice(const MpiBootstrap& mpi);
 
 void* MakeCudaStream();
-/// Returns zeroed memory of the current device, which stays allocated until the process ends.
+/// Returns zeroed memory of the current device. The memory stays allocated until the process ends.
 void* AllocateOnDevice(size_t bytes);
 void CopyToDevice(void* to, const void* from, size_t bytes);
 void CopyFromDevice(void* to, const void* from, size_t bytes);
@@ -39,8 +39,9 @@ struct PeerMemory {
   std::string why_not;          // reason for empty arenas, equal on all ranks; for the log
 };
 
-/// Shares `bytes` zeroed bytes of every rank's device. Collective call. When the ranks are on several hosts or the
-/// devices cannot reach each other, no rank gets memory, and PeerMemory::why_not says why.
+/// Shares `bytes` zeroed bytes of every rank's device, and makes `control_words` zeroed 32-bit words that each rank's
+/// host and device share. Collective call. When the ranks are on several hosts, the devices cannot reach each other, or
+/// a CUDA call fails, PeerMemory::arenas is empty on all ranks, and PeerMemory::why_not says why.
 PeerMemory ShareDeviceMemory(const MpiBootstrap& mpi, size_t bytes, int64_t control_words);
 
 }  // namespace quire

@@ -25,7 +25,7 @@ class DeviceLink {
 class DeviceCarrier {
  public:
   virtual ~DeviceCarrier() = default;
-  /// Makes the identifier with which the two ends of one link find each other, of at most kMostMeetingBytes bytes. The
+  /// Makes an identifier of at most kMostMeetingBytes bytes, with which the two ends of one link find each other. The
   /// sending rank calls this. Throws Error when the device's library gives no identifier.
   virtual std::string NewMeeting() = 0;
   virtual std::unique_ptr<DeviceLink> Open(const std::string& meeting, bool gives) = 0;

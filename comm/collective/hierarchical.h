@@ -36,7 +36,7 @@ class HierarchicalCollective : public Collective {
   void Abort() override { arena_.abort_word().store(1, std::memory_order_release); }
 
  private:
-  /// Computes the offset of every rank's part from sizes_.
+  /// Computes from sizes_ the offset of every rank's part, and the offset and size of every host's parts.
   void LayOut();
   /// Publishes this rank's part. Returns a buffer with the parts of all ranks; rank r's part is at offsets_[r]. The
   /// buffer is valid until the call after the next one.

@@ -70,8 +70,9 @@ class MpiLeaderExchange : public LeaderExchange {
   MPI_Request request_ = MPI_REQUEST_NULL;
 };
 
-/// Sends messages between two ranks in order. A waiting call yields its core to ranks that compute, because MPI's own
-/// waits would keep the core busy for as long as another stage computes.
+/// Carries messages between the stages of a pipeline over MPI; messages from one rank to another arrive in order. A
+/// waiting call yields its core to ranks that compute, because MPI's own waits would keep the core busy for as long as
+/// another stage computes.
 class MpiStageLink final : public StageLink {
  public:
   MpiStageLink(GroupCut cut, Rank rank)

@@ -18,7 +18,7 @@ struct NcclOptions {
 };
 
 /// Makes a collective over NCCL on the calling thread's current device. Collective call: MPI carries only host names
-/// and the communicator's id. Throws CollectiveAborted with rank, hosts, call, NCCL's own error text and a remedy.  The
+/// and the communicator's id. Throws CollectiveAborted with rank, hosts, call, NCCL's own error text and a remedy. The
 /// communicator is non-blocking, so that a missing peer is an error and not a hang. The price for that: NCCL starts a
 /// thread for each call, and the call waits for that thread. A captured graph pays the price once. A watchdog checks
 /// for asynchronous errors ten times a second, and aborts the communicator on a failure or a missed deadline.

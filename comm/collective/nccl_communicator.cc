@@ -12,7 +12,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kFinalizeDeadline = std::chrono::seconds(5);
 
-/// Returns a remedy for an NCCL error; empty if the kind of error suggests none.
+/// Returns a remedy for an NCCL error. `words` is NCCL's own text of the error. If the kind of error suggests no
+/// remedy, returns the setting that makes NCCL say more.
 std::string Remedy(ncclResult_t result, const std::string& words) {
   if (words.find("Duplicate GPU") != words.npos) {
     return "give every rank a GPU of its own (CUDA_VISIBLE_DEVICES, fewer ranks per host)";
@@ -108,7 +109,8 @@ void NcclCommunicator::Call(const std::string& what, const std::function<ncclRes
   Settle(what, result, Clock::now() + options_.call_deadline);
 }
 
-/// Waits while NCCL answers "in progress". Releases the mutex between two polls, so that other threads can use the
+/// Waits while NCCL answers "in progress". Throws CollectiveAborted when the call `what` fails, when the deadline
+/// passes, or when the owner gives up. Releases the mutex between two polls, so that other threads can use the
 /// communicator.
 void NcclCommunicator::Settle(const std::string& what, ncclResult_t result, Clock::time_point deadline) {
   while (result == ncclInProgress && Clock::now() < deadline && !options_.given_up()) {

@@ -24,12 +24,12 @@ class NcclCommunicator {
     int max_channels = 0;  // thread blocks that the communicator's kernels may use; 0: NCCL chooses
     std::chrono::milliseconds init_deadline = std::chrono::seconds(60);
     std::chrono::milliseconds call_deadline = std::chrono::seconds(30);  // time to queue one call, connecting included
-    std::function<bool()> given_up = [] { return false; };               // polled during waits for peers; true: stop
-                                                                         // waiting
+    std::function<bool()> given_up = [] { return false; };               // polled during a wait for peers; true ends it
     std::function<void()> on_failure = [] {};                            // called once, from any thread
   };
 
-  /// Creates the communicator on the calling thread's current device. Waits for all ranks.
+  /// Creates the communicator on the calling thread's current device. Waits until all ranks have created theirs. Throws
+  /// CollectiveAborted after init_deadline, when given_up returns true, or when NCCL fails.
   NcclCommunicator(const ncclUniqueId& id, int rank, int size, Options options);
   /// Finalizes the communicator. After a failure, or when finalizing takes too long, aborts it on a separate thread.
   ~NcclCommunicator();

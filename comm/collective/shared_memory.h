@@ -64,8 +64,8 @@ class SharedMemoryCollective : public Collective {
   int spins_;  // pauses before a waiting rank yields its core
 };
 
-/// Creates and maps a POSIX shared memory object of BytesFor(size) bytes, with mode 0600 and a name that no other
-/// object has. Call UnlinkArena, which removes the name, once every rank has mapped the object, so that nothing is left
+/// Creates and maps a POSIX shared memory object of BytesFor(size) bytes, with mode 0600. Throws Error when `name` is
+/// in use. Call UnlinkArena, which removes the name, once every rank has mapped the object, so that nothing is left
 /// behind.
 std::shared_ptr<void> CreateArenaMemory(const std::string& name, int size);
 std::shared_ptr<void> OpenArenaMemory(const std::string& name, int size);

@@ -13,7 +13,8 @@ namespace {
 
 constexpr size_t kRing = StageArena::kRingBytes;
 
-/// Waits until count() returns more than 0, and returns that.
+/// Waits until count() returns more than 0, and returns that number. Throws CollectiveAborted once the abort flag is
+/// set.
 template <class Count>
 size_t Await(const Count& count, const std::atomic<uint64_t>& abort_word) {
   StagePatience patience;

@@ -15,8 +15,8 @@ namespace quire {
 /// rank's core, so the rank yields it sooner.
 inline int SpinsAmong(int ranks) { return ranks <= ::get_nprocs() ? 2000 : 64; }
 
-/// Waits until condition() is true. Yields the core after `max_spins` pauses. Throws CollectiveAborted once the abort
-/// flag is set.
+/// Waits until condition() is true. After `max_spins` pauses, yields the core between two checks, and throws
+/// CollectiveAborted once the abort flag is set.
 template <class Condition>
 void SpinUntil(Condition condition, const std::atomic<uint64_t>& abort_word, int max_spins) {
   for (int spins = 0; !condition();) {

@@ -20,7 +20,7 @@ class StageLink {
 
   /// Sends bytes to a stage. May wait until the other side receives. After the call the bytes may be overwritten.
   virtual void Send(int to, std::span<const std::byte> bytes) = 0;
-  /// True when bytes from a stage have come that were not received yet.
+  /// True when bytes from stage `from` have come, and Receive has not taken them yet.
   virtual bool HasBytes(int from) = 0;
   /// Waits for bytes from a stage, and fills `bytes` with them.
   virtual void Receive(int from, std::span<std::byte> bytes) = 0;

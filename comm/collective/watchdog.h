@@ -9,13 +9,13 @@
 
 namespace quire {
 
-/// Watches work on a separate thread, and reports its first failure.
+/// Watches, from a thread of its own, work that other threads have queued. Reports the first failure.
 class Watchdog {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Calls `probe` every `interval`. A text that is not empty, or a deadline that has passed, is a failure. Calls
-  /// `on_failure` with the first failure, and then stops watching.
+  /// Calls `probe` every `interval`. A failure is a text from `probe` that is not empty, or a deadline that has passed.
+  /// Calls `on_failure` with the first failure, and then stops watching.
   Watchdog(std::chrono::milliseconds interval, std::function<std::string()> probe,
            std::function<void(const std::string&)> on_failure);
   ~Watchdog();

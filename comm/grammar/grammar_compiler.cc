@@ -30,16 +30,18 @@ constexpr size_t kMostBytes = 16u << 20;      // bytes of one grammar: a schema 
 // the reserve. Schemas usually take some hundred units for a token; at worst, where several text formats meet, they
 // take 8,000 units (measured with a vocabulary of 49,152 tokens). A mask for 64 ambiguous characters takes 10^8 units.
 constexpr int64_t kUnitsPerToken = 25'000;
-// The work units for following tokens without computing masks: a base, and more for each token. A sequence that is
-// added again follows all its tokens within one step, and many sequences may be added again in the same step. Following
-// 100,000 tokens must not take longer than 0.2 s. Schemas take 6 units for a token on average and 150 at most.
+// The most work units that following tokens may take, without the units for masks: a base, and more for each token. A
+// sequence that is added again follows all its tokens within one step, and many sequences may be added again in the
+// same step. Following 100,000 tokens must not take longer than 0.2 s. Schemas take 6 units for a token on average and
+// 150 at most.
 constexpr int64_t kFollowingUnits = 20'000;
 constexpr int64_t kFollowingUnitsPerToken = 200;
-// The number of parser states that each token adds to Bounds::states.
+// The number of parser states by which each followed token raises the bound Bounds::states.
 constexpr int64_t kStatesPerToken = 200;
 
-/// Returns xgrammar's last warning on this thread. The log functions below set the warning. xgrammar warns when it
-/// drops a part of a grammar; a grammar with a dropped part is refused.
+/// Returns xgrammar's first warning on this thread since the text was last cleared; empty when there was none.
+/// LogMessageImpl below sets it. xgrammar warns when it drops a part of a grammar; a grammar with a dropped part is
+/// refused.
 std::string& Warning() {
   static thread_local std::string warning;
   return warning;
@@ -127,7 +129,8 @@ struct GrammarMatcher::Parts {
     if (other.matcher) matcher.emplace(other.matcher->Fork());
   }
 
-  /// Starts at the beginning of an answer. Creating the parser already computes which texts may come first.
+  /// Starts at the beginning of an answer. Creating the parser already computes which texts may come first; if that
+  /// exceeds the bounds, the parser is dropped.
   void Begin() {
     followed.clear();
     following_units = 0;
@@ -277,7 +280,8 @@ std::shared_ptr<const CompiledGrammar> GrammarCompiler::Compile(const GrammarSou
 
 namespace xgrammar {
 
-// Throw fatal errors and keep the first warning. xgrammar's build calls these functions instead of its own log.
+// xgrammar's build calls these functions instead of its own log. The first throws a fatal error; the second keeps the
+// first warning.
 [[noreturn]] void LogFatalImpl(const std::string&, int, const std::string& message) {
   throw std::runtime_error(message.substr(0, message.find_last_not_of('\n') + 1));
 }

@@ -11,7 +11,7 @@
 
 namespace quire {
 
-/// A grammar compiled for one vocabulary. Immutable; several threads may share it.
+/// A grammar compiled for one vocabulary. It never changes, so several threads may share it.
 class CompiledGrammar;
 
 /// Returns the number of bytes of memory that the compiled grammar takes.
@@ -59,12 +59,12 @@ class GrammarMatcher {
 
   /// Returns a copy of the matcher in its current state.
   GrammarMatcher Fork() const;
-  /// True when `generated` extends the tokens that led to the current state.
+  /// True when `generated` begins with the tokens that led to the current state.
   bool LeadsTo(std::span<const TokenId> generated) const;
 
   /// Moves the matcher to the state after `generated`, the tokens of an answer from its beginning. Continues from the
-  /// current state when `generated` extends the tokens of that state, and starts again otherwise. Returns false when
-  /// the grammar refuses the tokens or when the matcher is overworked.
+  /// current state when `generated` begins with the tokens that led to it, and starts again otherwise. Returns false
+  /// when the grammar refuses the tokens or when the matcher is overworked.
   bool Follow(std::span<const TokenId> generated);
 
   /// Returns the number of tokens that led to the current state.

@@ -24,7 +24,7 @@ struct GrammarSource {
   bool operator==(const GrammarSource&) const = default;
 };
 
-/// A hash of a grammar's source. Every step looks up grammars among thousands; it compares hashes instead of texts.
+/// A hash of a grammar's source. Caches find grammars by their hashes, so that they need not compare texts.
 using GrammarDigest = std::array<uint8_t, 16>;
 GrammarDigest DigestOf(const GrammarSource& source);
 

@@ -25,7 +25,8 @@ std::optional<ValueStyle> StyleOf(const OrderedJson& format) {
   return std::nullopt;
 }
 
-/// Rewrites one format of a structural tag if it is a pattern or a schema. Leaves other formats unchanged.
+/// Rewrites one format of a structural tag if it is a pattern, or a schema whose style and options Quire's rules
+/// support. Leaves other formats to xgrammar.
 void Rewrite(OrderedJson& format) {
   const OrderedJson type = format.value("type", OrderedJson());
   if (type == "regex" && format.contains("pattern") && format["pattern"].is_string())

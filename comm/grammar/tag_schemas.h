@@ -10,8 +10,8 @@ namespace quire {
 OrderedJson ParseSchema(const std::string& text);
 
 /// Rewrites the text of a structural tag. A schema becomes grammar rules when its values use one of Quire's styles
-/// (schema_rules.h), and dots in patterns no longer match line ends. A text that is not a valid tag stays as it is, and
-/// xgrammar reports the error.
+/// (schema_rules.h), and dots in patterns no longer match line ends. A text that is not JSON stays as it is, and
+/// xgrammar reports the error. Throws Error for a schema that cannot become rules (RulesOf).
 std::string WithRules(const std::string& tag);
 
 }  // namespace quire

@@ -6,7 +6,8 @@ namespace quire {
 
 namespace {
 
-/// True when two neighbouring bytes cannot stand in UTF-8. xgrammar by itself accepts such bytes.
+/// True when the token has two neighbouring bytes that UTF-8 does not allow one after the other (MayFollow). xgrammar
+/// by itself accepts such bytes.
 bool IsInvalidInside(const std::string& bytes) {
   for (size_t i = 0; i + 1 < bytes.size(); ++i) {
     if (!MayFollow(static_cast<unsigned char>(bytes[i]), static_cast<unsigned char>(bytes[i + 1]))) return true;

@@ -8,11 +8,11 @@
 
 namespace quire {
 
-/// The bytes of a vocabulary's tokens, without tokens that valid text cannot contain.
+/// The bytes of a vocabulary's tokens. A token that valid text cannot contain has no bytes here.
 struct TokenBytes {
   explicit TokenBytes(const Vocabulary& vocabulary);
 
-  /// Returns the last byte of a text that ends with these tokens; 0 when the text is empty.
+  /// Returns the last byte of the text of these tokens; 0 when that text is empty.
   unsigned char LastOf(std::span<const TokenId> tokens) const;
 
   std::vector<std::string> of;      // the bytes of each token, by id; empty for a token that no text contains

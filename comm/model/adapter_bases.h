@@ -10,7 +10,8 @@
 
 namespace quire {
 
-/// The weights to which adapters may add low-rank products. The ranks stack the weights of one product in this order.
+/// The weights to which adapters may add low-rank products. The LoRA matrices of weights that are computed in one
+/// product, such as queries, keys and values, are stacked in this order.
 inline constexpr Role kAdapterRoles[] = {
     Role::kQuery,       Role::kKey,         Role::kValue,      Role::kAttentionGate, Role::kAttentionOut,
     Role::kGate,        Role::kUp,          Role::kDown,       Role::kConvInGate,    Role::kConvOutGate,
@@ -30,7 +31,8 @@ struct BaseMatrix {
 using BaseMatrices = std::map<std::string, BaseMatrix>;
 
 /// Returns the model's matrices, without embeddings and heads, by the names of their tensors in files with this naming.
-/// Versions of HF store the matrices of experts stacked or separately, so an HF model has them under both names.
+/// Versions of HF store the matrices of experts stacked or separately. So the result for an HF model with stacked
+/// experts (gates before ups) has each expert's matrices under names of their own, too.
 BaseMatrices BaseMatricesOf(const ModelSpec& spec, Naming naming);
 
 /// Returns the gate and up projections of a layer's experts, or with `downs` their down projections, stacked as newer
@@ -40,7 +42,7 @@ std::optional<BaseMatrix> StackedExperts(const ModelSpec& spec, int64_t layer, b
 /// Returns the other names that a module has in other versions of HF: block_sparse_moe became mlp in some families.
 std::vector<std::string> OtherModuleNames(const std::string& module);
 
-/// Returns the first number among the parts of a module's name, which is its layer.
+/// Returns the first number among the parts of a module's name, which is the number of its layer; nullopt without one.
 std::optional<int64_t> LayerNumberIn(const std::string& module);
 
 /// Returns the name of the embedding or of the head, even if the model's files have one tensor for both.

@@ -14,8 +14,8 @@ namespace {
 
 constexpr int64_t kMaxRank = 4096;
 constexpr size_t kMaxPatterns = 4096;
-/// A regular expression that matches the whole name of a module and captures the number of its layer. {} is replaced by
-/// a pattern for the name of the list of layers, such as "layers".
+/// A regular expression that matches the whole name of a module and captures the number of its layer. {} stands for a
+/// pattern of the text before that number. This text ends with the name of the list of layers, such as "layers".
 constexpr const char* kLayerNumber = "{}\\.(?P<number>\\d+)\\..*";
 
 /// Keys that describe the adapter's training or storage, and do not change its products.
@@ -43,7 +43,8 @@ class AdapterConfig::Reader {
     if (!json_.is_object()) Fail("{}: expected an object", path);
   }
 
-  /// Returns the key's value; null when the key is missing or its value is empty.
+  /// Returns the key's value; null when the key is missing or its value is null, false, or an empty text, list or
+  /// object.
   const OrderedJson* Find(const char* key) {
     read_.insert(key);
     const auto found = json_.find(key);

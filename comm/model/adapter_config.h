@@ -24,7 +24,7 @@ class AdapterConfig {
   AdapterConfig(const std::string& text, const std::string& path,
                 std::shared_ptr<PatternTime> time = std::make_shared<PatternTime>());
 
-  /// Returns true when the adapter must have matrices for the module.
+  /// Returns true when the adapter targets the module, so that its file should have matrices for it.
   bool Targets(const std::string& module) const;
   /// True when the adapter targets all linear modules, whatever their names are.
   bool targets_all() const { return all_linear_; }
@@ -39,7 +39,7 @@ class AdapterConfig {
   /// Maps a module's name, or the last parts of the name, to the tokens whose rows the adapter replaces
   /// (trainable_token_indices), in the order of the rows in the file. The empty name means the embedding.
   const std::map<std::string, std::vector<TokenId>>& tokens() const { return tokens_; }
-  /// RankOf and ScaleOf take names of modules or of parameters.
+  /// Returns the rank of the LoRA matrices of a module. RankOf and ScaleOf also take names of parameters.
   int64_t RankOf(const std::string& module) const;
   /// Returns the factor of the product of the module's two matrices, for a rank above 0.
   double ScaleOf(const std::string& module) const;

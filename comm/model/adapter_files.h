@@ -15,7 +15,8 @@ namespace quire {
 
 class ModelFiles;
 
-/// A weight of the base model that a LoRA matrix changes, and the rows of its `b` that belong to this weight.
+/// A weight of the base model that an AdapterMatrix changes, and the rows of AdapterMatrix::b that belong to this
+/// weight.
 struct AdaptedWeight {
   Role role;
   RowPlaces rows;
@@ -30,7 +31,7 @@ struct AdapterMatrix {
   std::vector<AdaptedWeight> weights = {};
   float scale = 1;
   Tensor a = {};  // [rank, columns of the matrix]
-  /// [rows of the matrix, columns]. Column i of b is column b_first + i * b_step of the tensor.
+  /// [rows of the matrix, columns]. Column i of the LoRA matrix b is column b_first + i * b_step of this tensor.
   Tensor b = {};
   int64_t b_first = 0, b_step = 1;
 
@@ -43,8 +44,8 @@ struct AdapterTable {
   Tensor whole;                 // [vocabulary, hidden], replaces the base model's tensor; no shape: that tensor remains
   std::vector<TokenId> tokens;  // tokens whose rows the adapter replaces
   Tensor rows;                  // [tokens, hidden]
-  /// The embedding's LoRA matrices, which add scale * b * (the token's column of a). The head's LoRA matrices are an
-  /// AdapterMatrix instead.
+  /// The embedding's LoRA matrices, which add scale * b * (the token's column of a) to the token's row. The head's LoRA
+  /// matrices are an AdapterMatrix instead.
   Tensor a;  // [rank, vocabulary], or [vocabulary, rank] with a_by_token; no shape: no LoRA matrices
   Tensor b;  // [hidden, rank]
   bool a_by_token = false;
@@ -72,12 +73,12 @@ class AdapterFiles {
   /// Returns the base model's description with the orders of rows and columns of this adapter's file.
   const ModelSpec& layout() const { return layout_; }
   int64_t rank() const;  // largest rank of all matrices
-  /// Returns the bytes that all numbers take as fp32 in the ranks of a group together. If the ranks split a matrix's
-  /// rows, each rank has all of `a`.
+  /// Returns the bytes that the adapter's numbers take as fp32, each number counted once. The ranks of a group together
+  /// may need more: if they split a matrix's rows, each rank has all of `a`.
   int64_t bytes() const;
   /// Returns the size of the tensors' file, in bytes.
   size_t file_bytes() const { return file_bytes_; }
-  /// Returns a hash of all files, as 32 hex digits.
+  /// Returns a hash of the adapter's tensors and configuration, as 32 hex digits.
   const std::string& fingerprint() const { return fingerprint_; }
 
   /// Unmaps the file. The matrices keep types and shapes but lose their bytes.

@@ -1,4 +1,4 @@
-// Sorts the tensors of a PEFT directory by modules and kinds.
+// Sorts the tensors of a PEFT directory by module and kind, and refuses tensors that do not fit the base model.
 #include "comm/model/adapter_peft.h"
 
 #include <fmt/format.h>

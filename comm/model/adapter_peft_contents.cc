@@ -63,7 +63,8 @@ void PeftReader::AddMatrix(const std::string& of_base, const Pair& pair) {
 void PeftReader::AddExperts(const std::string& module, const Pair& pair) {
   const std::string experts = WithoutEnd(module, kBaseLayerEnd), name = FullName(module, ".lora_A.weight");
   const std::string in = experts + (layout_.gated_mlp ? ".gate_up_proj" : ".up_proj"), down = experts + ".down_proj";
-  // PEFT wraps a module once for each of its parameters. The first parameter, the experts' first product, is innermost.
+  // PEFT wraps a module once for each of its parameters. The first parameter, which holds the experts' gate and up
+  // matrices, is innermost.
   const bool inner = module != experts;
   if (inner && !stacks_.contains(experts)) Refuse(name, "its module has no tensors without base_layer");
   const bool downs = !inner && (stacks_.contains(experts + kBaseLayerEnd) || config_.TargetsParameter(down));
@@ -130,7 +131,8 @@ void PeftReader::CheckTokens(const std::string& module, const AdapterTable& tabl
     Fail("{}: {} names token {} of {}, which has {}", file_, kConfigFile, tokens.back(), module, layout_.vocab_size);
 }
 
-/// Refuses a file that lacks rows or weights that the configuration names.
+/// Checks the embedding and the head. Refuses a file that lacks rows or weights of them that the configuration names,
+/// and a configuration that names a token twice or beyond the vocabulary.
 void PeftReader::CheckTables() const {
   const std::string embedding = WithoutEnd(embedding_, kWeightEnd), head = WithoutEnd(head_, kWeightEnd);
   CheckTokens(embedding, contents_.embedding);
@@ -173,8 +175,8 @@ void PeftReader::CheckParameters() const {
   }
 }
 
-/// Refuses a file that lacks a module that the configuration names, because part of the adapter is lost. Files of
-/// multimodal models are not checked, because their names differ from the names in the list.
+/// Refuses a file that lacks a module that the configuration names, because part of the adapter is lost. Files whose
+/// names differ from the family's list of weights, such as files of multimodal models, are not checked.
 void PeftReader::CheckComplete() const {
   if (renamed_) return;
   std::set<std::tuple<int64_t, Role, int64_t>> changed;

@@ -25,7 +25,8 @@ AdapterContents ReadGgufAdapter(const ModelFiles& base, const ModelSpec& layout,
 [[noreturn]] void RefuseTensor(const std::string& file, const std::string& tensor, const std::string& reason);
 void CheckTensorShape(const std::string& file, const std::string& name, const Tensor& tensor,
                       const std::vector<int64_t>& wanted);
-/// Returns the factor of a LoRA matrix as a 32-bit number. `alpha`: the files' name for the factor times the rank.
+/// Returns the factor of a LoRA matrix as a 32-bit number. Throws Error when 32 bits cannot hold it. `alpha` is the
+/// name, in the file, of the setting from which the factor follows.
 float FactorOf(const std::string& file, const std::string& tensor, double factor, std::string_view alpha);
 
 }  // namespace quire

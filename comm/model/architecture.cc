@@ -68,20 +68,22 @@ const Architecture& ArchitectureOf(const ModelSpec& spec) {
   return Find(&Architecture::hf, spec.architecture, "model");
 }
 
-/// Returns how often a token is multiplied with the layer's weight of this role.
+/// Returns how often a token is multiplied with the layer's weight of this role; 0 if the layer has no such weight.
 int64_t TimesUsed(const ModelSpec& spec, Role role, size_t layer) {
   if (!HasRole(spec.layers[layer], role)) return 0;
   if (role == Role::kKey && spec.layers[layer].values_are_keys) return 2;
   return IsOfExpert(role) ? spec.mixture.experts_per_token : 1;
 }
 
-/// Returns how many numbers each row or column of the matrix along `axis` has; 0 if the matrix does not have this axis.
+/// Returns how many numbers a row has if the matrix has one row for each unit of `axis`, or a column if it has one
+/// column for each unit. Returns 0 if `axis` is neither.
 int64_t NumbersAcross(const ModelSpec& spec, const WeightSpec& weight, Axis axis, size_t layer) {
   const auto l = static_cast<int64_t>(layer);
   return weight.rows == axis ? Extent(spec, weight.cols, l) : weight.cols == axis ? Extent(spec, weight.rows, l) : 0;
 }
 
-/// Returns true for a tensor that makes keys and values in a layer that reads another layer's keys and values instead.
+/// Returns true for a tensor that the model would use if every layer made its own keys and values, although some layers
+/// read another layer's instead. Returns false if every layer makes its own.
 bool WouldMakeKeys(const ModelSpec& spec, std::string_view tensor_name, Naming naming) {
   if (std::ranges::all_of(spec.layers, &LayerSpec::has_kv)) return false;
   ModelSpec apart = spec;
@@ -102,7 +104,7 @@ ModelSpec ReadFamily(const HfConfig& config) {
   return spec;
 }
 
-/// Reads the text model's configuration from a multimodal model's.
+/// Reads the text model's settings from the configuration `whole` of a multimodal model.
 ModelSpec ReadText(const Wrapper& wrapper, const HfConfig& whole) {
   const Json json = TextConfigOf(wrapper, whole);
   const HfConfig text(json, whole.path() + (whole.Has("text_config") ? ": text_config" : ""));

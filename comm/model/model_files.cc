@@ -36,15 +36,17 @@ bool SaySame(const std::vector<int64_t>& found, const std::vector<int64_t>& want
   return naming == Naming::kGguf && found.size() == 2 && wanted == std::vector{found[0] * found[1]};
 }
 
-/// True when the engines can read the tensor as this weight. Some types occur only in parts of other tensors. A matrix
-/// with separate scales is read row by row, which is impossible for embeddings, vectors and transposed matrices.
+/// True when the engines can read the tensor as this weight. Types that occur only in parts of quantised matrices are
+/// no types of weights. A matrix with separate scales is read row by row; the engines cannot read embeddings, position
+/// tables, vectors and transposed matrices in this way.
 bool IsWeight(const Tensor& tensor, const WeightSpec& weight) {
   if (tensor.scaled == nullptr) return IsWeightType(tensor.type);
   return weight.is_matrix() && !weight.transposed && weight.role != Role::kEmbedding &&
          weight.role != Role::kLayerEmbedding && weight.role != Role::kPositions;
 }
 
-/// Returns true for a bias of zeros that the model does not have. Some GPTQ writers gave every quantised matrix a bias.
+/// Returns true for a bias of zeros in a GPTQ model. Some GPTQ writers gave every quantised matrix a bias, so such a
+/// bias is harmless if the model has none.
 bool IsUnusedBias(const ModelSpec& spec, std::string_view name, const Tensor& tensor) {
   return spec.quants.method == StoredQuants::Method::kGptq && name.ends_with(".bias") && IsFloat(tensor.type) &&
          std::ranges::all_of(tensor.data, [](std::byte b) { return b == std::byte{0}; });
@@ -73,8 +75,8 @@ std::vector<std::string> SafetensorsNames(const ModelTree& tree, const std::stri
   return {names.begin(), names.end()};
 }
 
-/// Returns the text of config.json. Older files of ModelOpt have the quantisation in a separate file, whose content
-/// becomes config.json's quantization_config.
+/// Returns the text of config.json. Older models of ModelOpt describe the quantisation in a separate file. If
+/// config.json has no quantization_config, that file's content becomes its quantization_config.
 std::string ConfigText(const ModelTree& tree) {
   constexpr const char *kOwn = "hf_quant_config.json", *kKey = "quantization_config", *kInner = "quantization";
   std::string text = tree.ReadText(kConfig, kMaxJsonBytes);

@@ -20,13 +20,13 @@ namespace quire {
 class ModelTree;
 
 /// A model on disk: an HF directory (config.json and safetensors files) or a GGUF model. Tensors are looked up by role,
-/// independent of the format's names. The object does not change once it is open. Opening reads only headers; a
+/// independent of the format's names. Once open, the object changes only by CloseFiles. Opening reads only headers; a
 /// tensor's bytes are read when they are touched.
 class ModelFiles {
  public:
   /// Opens a model. Throws Error when a file is missing, broken or unsupported, or when the tensors do not match the
   /// configuration; the error lists all missing, unexpected and misshapen tensors. kDummy needs only config.json of an
-  /// HF directory and uses made-up weights. `adapters` are directories of LoRA adapters.
+  /// HF directory and uses made-up weights. `adapters` are paths of LoRA adapters (AdapterFiles).
   static ModelFiles Open(const std::string& path, LoadFormat load_format = LoadFormat::kAuto,
                          const std::vector<std::string>& adapters = {});
 
@@ -45,7 +45,7 @@ class ModelFiles {
   /// not. The model must have the weight (WeightsOf(spec()), HasRole).
   const Tensor& Get(Role role, int64_t layer = 0, int64_t expert = 0) const;
   const WeightSpec& weight(Role role) const;
-  /// Returns the rows of its tensor that the layer's weight of this role occupies.
+  /// Returns which rows of its tensor the layer's weight of this role occupies.
   RowPlaces PlacesOf(Role role, int64_t layer) const;
   bool Has(Role role, int64_t layer = 0) const { return !placed_[PlaceOf(role, layer)].empty(); }
   /// Returns the adapters in the order of Open. AddedSequence::adapter counts them from 1.
@@ -54,12 +54,13 @@ class ModelFiles {
   /// file depend on the HF class that wrote the file.
   std::string ListNameOf(const std::string& name) const;
 
-  /// Returns a hash, as 32 hex digits, of the whole spec, of the tensors' names, types and shapes, of the first bytes
-  /// of every tensor, and of all bytes of adapters. Processes with equal fingerprints opened the same model. The
-  /// fingerprint does not cover later bytes of tensors; comm/model/checksums.h does.
+  /// Returns a hash, as 32 hex digits, of the whole spec, of the scales of the KV cache, of the tensors' names, types
+  /// and shapes, of the first bytes of every tensor, and of all bytes of adapters. Processes with equal fingerprints
+  /// opened the same model. The fingerprint does not cover later bytes of tensors; comm/model/checksums.h does.
   std::string Fingerprint() const;
 
-  /// Returns the default number type on GPUs: float16 if weights or their scales are stored as float16, else bfloat16.
+  /// Returns the default number type on GPUs: float16 if the first attention layer's query weights or their scales are
+  /// stored as float16, else bfloat16.
   ModelDtype GpuDtype() const;
 
   int64_t TotalBytes() const;                                       // stored bytes of all tensors
@@ -75,8 +76,8 @@ class ModelFiles {
   ModelFiles() = default;
   /// Opens the whole model, or a prediction layer.
   void OpenPart(bool prediction, LoadFormat load_format);
-  /// With `prediction`, keeps only the tensors of the prediction layer. Otherwise adds a note if the files have
-  /// prediction layers.
+  /// With `prediction`, keeps only the tensors of the first prediction layer, with the model's embedding and head.
+  /// Otherwise adds a note if the files have prediction layers.
   void TakePart(bool prediction);
   Naming naming() const { return gguf_ ? Naming::kGguf : Naming::kHf; }
   void OpenHf(bool prediction);

@@ -13,7 +13,8 @@ namespace {
 
 constexpr size_t kMostBytes = 64 << 20;  // the most bytes that config.json may have
 
-/// Returns the number type of made-up weights: the type that config.json gives for the real weights.
+/// Returns the number type of made-up weights: the type that config.json gives for the real weights. Throws Error when
+/// the real weights are quantised.
 NumberType TypeToMakeUp(const ModelTree& tree) {
   const Json json = ParseJson(tree.ReadText("config.json", kMostBytes), tree.PathOf("config.json"));
   const HfConfig config(json, tree.PathOf("config.json"));
@@ -34,7 +35,8 @@ void ModelFiles::MakeUp(const ModelTree& tree, bool prediction) {
   if (prediction) Fail("{}: load_format dummy makes up no layers that predict further tokens", path_);
   const NumberType type = TypeToMakeUp(tree);
   const std::vector<ExpectedTensor> tensors = ExpectedTensors(spec_, WeightsOf(spec_), Naming::kHf);
-  // The tensors begin at different offsets, so that no tensor equals the beginning of another.
+  // Successive tensors begin at different offsets of the made-up numbers (4,096 offsets, then again from the first), so
+  // that they differ.
   constexpr int64_t kStep = 4096 + 64, kPlaces = 4096;
   int64_t longest = 0, longest_norm = 0;
   for (const ExpectedTensor& tensor : tensors)

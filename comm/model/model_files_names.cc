@@ -68,7 +68,7 @@ bool IsOfSenses(std::string_view name) {
                              [&](std::string_view word) { return part.find(word) != part.npos; });
 }
 
-/// True when both tensors hold the same numbers in the same bytes.
+/// True when both tensors have the same type, shape and bytes.
 bool AreSame(const Tensor& a, const Tensor& b) {
   return a.type == b.type && a.shape == b.shape && std::ranges::equal(a.data, b.data) &&
          std::ranges::equal(a.scales, b.scales);

@@ -1,4 +1,4 @@
-// Opens the files, beside a model's other files, of the layers that are applied to every token's output row (bge-m3).
+// Opens the layers that are applied to every token's output row, which bge-m3 has in files of their own.
 #include <string_view>
 #include <utility>
 

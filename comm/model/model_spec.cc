@@ -144,8 +144,8 @@ void CheckLatents(const ModelSpec& s, const std::string& path) {
               "{}: latents with such attention", path);
 }
 
-/// Throws Error when a size of token types or of the pooled head is out of range. Aborts when an encoder has parts that
-/// decoders do not support in encoders.
+/// Throws Error when a size of token types, of the pooled head or of the relative bias is out of range. Aborts when a
+/// decoder has a relative bias, or when an encoder has parts that encoders cannot have.
 void CheckEncoder(const ModelSpec& s, const std::string& path) {
   if (s.token_types != 0) CheckRange(path, "type_vocab_size", s.token_types);
   CheckPooledHead(s.pooled_head, path);

@@ -97,9 +97,9 @@ enum class QkNorm : uint8_t {
   kWhole,  // all heads of a token together, over all ranks, with a weight for each number
 };
 
-/// Everything that determines a model's computation. Read once from config.json or GGUF metadata, and never changed.
-/// All properties of a model family are here or in its list of weights (comm/model/architecture.h); the forward pass
-/// depends on this struct and that list alone, not on the family.
+/// Everything that determines a model's computation. It is read from config.json or GGUF metadata, and does not change
+/// once the model is open. All properties of a model family are here or in its list of weights
+/// (comm/model/architecture.h); the forward pass depends on this struct and that list alone, not on the family.
 struct ModelSpec {
   std::string architecture;  // a name in the table of comm/model/architecture.cc
   int64_t hidden_size = 0;
@@ -209,7 +209,8 @@ struct ModelSpec {
 /// contexts are used on request only. A model with layers that rotate without scaling stays unchanged.
 void ReadReach(ModelSpec& spec);
 
-/// Throws Error, which begins with `path`, when a value is out of range or two values contradict each other.
+/// Throws Error, which begins with `path`, when a value is out of range or two values contradict each other. Aborts for
+/// combinations that a family's reader must not make.
 void CheckSpec(const ModelSpec& spec, const std::string& path);
 
 /// Returns every field as text. Two specs have equal texts if and only if they are equal.

@@ -30,7 +30,7 @@ class NamePattern {
   /// match takes too much work, or when `time` is used up.
   bool Matches(std::string_view name) const;
   /// Returns the number that the pattern's group "number" captures when the pattern matches the whole name; nullopt
-  /// when it does not match.
+  /// when it does not match or the group captures no number.
   std::optional<int64_t> NumberIn(std::string_view name) const;
 
  private:

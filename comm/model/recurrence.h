@@ -12,8 +12,9 @@ enum class StateNorm : uint8_t {
   kNone,        // x * silu(gate)
 };
 
-/// Sizes of layers that carry a state of fixed size from token to token, instead of keys and values; all such layers
-/// are alike. The number of fp32 numbers in a sequence's state in one layer does not depend on the sequence's length:
+/// Sizes of layers that carry a state of fixed size from token to token, instead of keys and values or in addition to
+/// them; all such layers are alike. The number of fp32 numbers in a sequence's state in one layer does not depend on
+/// the sequence's length:
 ///   Mixer::kShortConvolution         (taps - 1) * channels
 ///   Mixer::kGatedDelta, kStateSpace  (taps - 1) * (2 * key_heads * key_dim + value_heads * value_dim)
 ///                                    + value_heads * key_dim * value_dim

@@ -49,9 +49,10 @@ double ReachOf(const Rope& rope, int64_t declared);
 /// Returns every field as text, for fingerprints.
 std::string TextOf(const Rope& rope);
 
-/// Returns the inverse frequencies in fp32 as HF computes them: [rotated_dims / 2]. `max_position` is the length of the
-/// longest sequence that is served. This length decides for all sequences whether long-context divisors apply, so that
-/// a token's numbers do not depend on the later length of its sequence.
+/// Returns the frequencies of rotation, in radians for each position, in fp32 as HF computes them (inv_freq):
+/// [rotated_dims / 2]. `max_position` is the length of the longest sequence that is served. This length decides for all
+/// sequences whether long-context divisors apply, so that a token's numbers do not depend on the later length of its
+/// sequence.
 std::vector<float> RopeFrequencies(const Rope& rope, int64_t rotated_dims, int64_t max_position);
 
 }  // namespace quire

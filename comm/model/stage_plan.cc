@@ -11,8 +11,8 @@ namespace quire {
 
 namespace {
 
-/// Returns how many numbers a token is multiplied with in each layer. The last layer's count includes the head. Works
-/// also when the files are closed.
+/// Returns how many numbers a token is multiplied with in each layer. The last layer's count includes the head. The
+/// files may be closed.
 std::vector<double> Products(const ModelFiles& files) {
   const ModelSpec& spec = files.spec();
   const std::vector<int64_t> of_layers = MatrixNumbersOfLayers(spec);
@@ -21,7 +21,8 @@ std::vector<double> Products(const ModelFiles& files) {
   return numbers;
 }
 
-/// True when a stage may end before layer `begin`, because no later layer reads keys and values of an earlier layer.
+/// True when a stage may end before layer `begin`, because neither this layer nor a later one reads keys and values of
+/// an earlier layer.
 bool MayCutBefore(const ModelSpec& spec, int64_t begin) {
   for (int64_t layer = begin; layer < spec.num_layers(); ++layer) {
     const int64_t source = spec.layers[static_cast<size_t>(layer)].kv_from_layer;

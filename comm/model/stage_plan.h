@@ -9,8 +9,8 @@
 namespace quire {
 
 /// Returns the reason why a pipeline cannot have stages with these numbers of layers, the first stage first, and the
-/// remedy; empty if it can. Every layer belongs to one stage. A layer that reads the keys and values of an earlier
-/// layer is in that layer's stage.
+/// remedy; empty if it can. Every layer must belong to a stage, and a layer that reads the keys and values of an
+/// earlier layer must be in that layer's stage.
 std::string StagesProblem(const ModelSpec& spec, const std::vector<int32_t>& stage_layers);
 
 /// Cuts the layers into `stages` stages, so that a token is multiplied with as few numbers as possible in the largest

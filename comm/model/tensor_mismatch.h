@@ -11,8 +11,8 @@ struct TensorMismatch {
 
   bool empty() const { return missing.empty() && unexpected.empty() && misshapen.empty(); }
   /// Returns all differences in one line. Names that differ only in numbers are joined, as in
-  /// model.layers.{0-31}.mlp.up_proj.weight. The line names at most 32 missing, 32 unexpected and 32 misshapen tensors,
-  /// and gives the number of the others.
+  /// model.layers.{0-31}.mlp.up_proj.weight. The line has at most 32 joined names each of missing, unexpected and
+  /// misshapen tensors, and gives the number of the others.
   std::string Text() const;
 };
 

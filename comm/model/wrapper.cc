@@ -43,8 +43,8 @@ void AddUsualSizes(const std::string& model_type, const std::string& path, Json&
   const auto add = [&](const char* key, int64_t value) {
     if (!text.contains(key)) text[key] = value;
   };
-  // A file that names no heads gets the family's defaults. A llama that names its number of query heads gets the same
-  // number of key and value heads.
+  // A file that states no numbers of heads gets the family's defaults. A llama that states its number of query heads
+  // gets the same number of key and value heads.
   const HfConfig said(text, path + ": text_config");
   add("num_key_value_heads",
       model_type == "llama" ? said.Count("num_attention_heads", usual->kv_heads) : usual->kv_heads);

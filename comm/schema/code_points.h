@@ -22,7 +22,8 @@ CodeRanges Normalised(CodeRanges ranges);
 /// Returns the ranges of all other code points. `ranges` must be normalised.
 CodeRanges Complement(const CodeRanges& ranges);
 
-/// Returns the code points of a UTF-8 text; nullopt when the text is not UTF-8.
+/// Returns the code points of a UTF-8 text; nullopt when its bytes do not have the form of UTF-8. Does not refuse
+/// surrogates, code points beyond Unicode, and overlong forms of three or four bytes.
 std::optional<std::vector<CodePoint>> CodePointsOf(std::string_view text);
 
 }  // namespace quire

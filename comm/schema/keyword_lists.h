@@ -33,7 +33,7 @@ inline const Words kOfArrays = WordsOf(
 inline const Words kOfObjects = WordsOf(
     "properties required additionalProperties patternProperties propertyNames minProperties "
     "maxProperties unevaluatedProperties dependentRequired dependentSchemas dependencies");
-// Keywords that a grammar cannot enforce.
+// Keywords that a grammar cannot enforce, whatever the type of the value.
 inline const Words kOfNone = WordsOf("not if then else");
 
 }  // namespace quire::keywords

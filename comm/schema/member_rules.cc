@@ -31,8 +31,8 @@ class MemberWriter {
     }
   }
 
-  /// Returns the rule for all members and the end. If no member is required, the end alone is an alternative. Returns
-  /// an empty name if no object is possible.
+  /// Returns the name of the rule for all members and the end. If the object may be empty, the end alone is an
+  /// alternative. Returns an empty name if no object is possible.
   std::string Begin() {
     const State first = {in_order_ ? 0u : (1u << awaited_.size()) - 1, 0};
     std::vector<std::string> ways;
@@ -93,7 +93,7 @@ class MemberWriter {
     return false;
   }
 
-  /// Returns the rule for one member and everything after it.
+  /// Returns the name of the rule for one member and everything after it.
   std::string Pick(const State& state) {
     const auto [found, is_new] = picks_.try_emplace(state);
     if (!is_new) return found->second;

@@ -96,7 +96,7 @@ std::string Compared(int place, const std::string& bound, bool below, bool exclu
   return AnyOf(ways);
 }
 
-/// Returns a pattern for exponents from `least` to `most`, with or without a leading 0.
+/// Returns a pattern for exponents from `least` to `most`, but within -99 to 99, with or without a leading 0.
 std::string Exponents(int least, int most) {
   least = std::max(least, -kMostExponent);
   most = std::min(most, kMostExponent);

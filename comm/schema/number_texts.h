@@ -17,7 +17,7 @@ struct NumberBound {
 
 /// True when an automaton over digits can check the bound. A lower bound of 1e100 or more, and an upper bound of -1e100
 /// or less, cannot be checked. An upper bound of 1e100 or more is narrowed to 1e40 and a lower bound of -1e100 or less
-/// to -1e40, which cost less work. A bound closer to 0 than 1e-100 is narrowed to 0 or to 1e-100.
+/// to -1e40, because these bounds cost less work. A bound closer to 0 than 1e-100 is narrowed to 0 or to 1e-100.
 bool CanBeWritten(const NumberBound& bound);
 
 /// The largest divisor whose multiples an automaton over digits recognises.

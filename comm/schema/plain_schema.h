@@ -63,7 +63,7 @@ struct PlainSchema {
   bool Requires(std::string_view name) const;
   /// True when every string is accepted.
   bool TakesAllTexts() const { return Has(kStringType) && !values && !texts && !length.bounded(); }
-  /// Returns the texts of all accepted strings, with `texts` and `length` combined.
+  /// Returns the strings that both `texts` and `length` allow.
   TextAutomaton Texts() const;
   /// Returns the number of automaton states of `texts` and `length` combined; 0 unless both are set, and SIZE_MAX if
   /// the states are too many to be computed.

@@ -18,8 +18,8 @@ constexpr const char* kHex = "[0-9A-Fa-f]";
 const std::pair<CodePoint, char> kShortEscapes[] = {{'"', '"'},  {'\\', '\\'}, {'/', '/'},  {'\b', 'b'},
                                                     {'\f', 'f'}, {'\n', 'n'},  {'\r', 'r'}, {'\t', 't'}};
 
-/// Returns a rule for any JSON escape of one character, after the backslash. The escape of a code point beyond U+FFFF
-/// is a whole surrogate pair.
+/// Returns the name of a rule for any JSON escape of one character, after the backslash. The escape of a code point
+/// beyond U+FFFF is a whole surrogate pair.
 std::string AnyEscape(RuleText& rules) {
   const std::string hex2 = fmt::format("{0} {0}", kHex), hex3 = fmt::format("{0} {0} {0}", kHex);
   return rules.Add(
@@ -94,8 +94,8 @@ class EdgeSpeller {
   Spelling spelling_;
 };
 
-/// Returns a rule for any text, after the opening quotation mark. The look-ahead after the text lets masks decide early
-/// which tokens may cross its end.
+/// Returns the name of a rule for any text, after the opening quotation mark. The look-ahead after the text lets masks
+/// decide early which tokens may cross its end.
 std::string OpenTail(RuleText& rules, Spelling spelling) {
   const std::string raw = spelling == Spelling::kJsonInTag ? "[^\"\\\\<\\u0000-\\u001f]" : "[^\"\\\\\\u0000-\\u001f]";
   const std::string escape = AnyEscape(rules);

@@ -41,7 +41,7 @@ enum class Spelling {
   kJsonInTag,  // a JSON string without a raw <, so that no tag closes inside the text
 };
 
-/// Returns the name of a rule for the texts of an automaton, which must not be empty.
+/// Returns the name of a rule for the texts of an automaton. The automaton must accept at least one text.
 std::string TextRule(RuleText& rules, const TextAutomaton& texts, Spelling spelling);
 
 }  // namespace quire

@@ -17,8 +17,8 @@ struct SchemaRemarks {
   std::vector<Remark> unknown;  // words that are no constraints, or that no standard defines
 };
 
-/// Turns a schema with references, alternatives and combinations into plain schemas. A keyword that cannot be enforced
-/// gets a remark and is ignored.
+/// Turns a schema with references, alternatives and combinations into plain schemas. Ignores keywords that cannot be
+/// enforced; Look makes remarks about them.
 class SchemaReader {
  public:
   /// References are resolved in `root`, which must outlive the reader. `remarks` may be null.

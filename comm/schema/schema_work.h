@@ -25,7 +25,8 @@ class SchemaWork {
   int64_t given_, left_;
 };
 
-/// Throws Error once this thread's units are spent. Does nothing on a thread without a SchemaWork.
+/// Takes `units` from this thread's innermost SchemaWork. Throws Error when fewer units are left. Does nothing on a
+/// thread without a SchemaWork.
 void ChargeSchemaWork(int64_t units);
 
 /// The units for all schemas of one request field, some 0.2 s. A typical schema takes some ten thousand units.

@@ -101,7 +101,7 @@ std::string TagRules::Behind(const OrderedJson& schema) {
   return rules.Add(fmt::format("({}) {}", OneOf(ways), LiteralOf(close())));
 }
 
-/// Adds a bare text. Blanks at its ends are not part of the value.
+/// Adds an alternative for strings as bare text. Blanks at the ends of the text are not part of the value.
 void TagRules::AddText(const PlainSchema& schema, std::vector<std::string>& ways) {
   TextAutomaton texts = Intersection(schema.Texts(), TextAutomaton::NotAtEnds(kBlanks));
   texts = Intersection(texts, Not(TextAutomaton::With(close())));

@@ -9,7 +9,7 @@
 namespace quire {
 
 /// Writes the rules of objects whose members stand between tags. A string value is bare text; any other value is JSON.
-/// The parser of the answer uses the schema to type a bare text (coordinator/text/answers/typed_values.h).
+/// The parser of the answer uses the schema to find the type of a bare text (coordinator/text/answers/typed_values.h).
 class TagRules {
  public:
   TagRules(ValueRules& values, ValueStyle style) : values_(values), qwen_(style == ValueStyle::kQwenXml) {}
@@ -19,7 +19,8 @@ class TagRules {
 
  private:
   std::string MembersOf(const PlainSchema& schema);
-  /// Returns a rule for the value after a member's name, with the closing tag; empty when there is no such value.
+  /// Returns the name of a rule for the value after a member's name, with the closing tag; empty when there is no such
+  /// value.
   std::string Behind(const OrderedJson& schema);
   void AddText(const PlainSchema& schema, std::vector<std::string>& ways);
   void AddConstant(const OrderedJson& value, std::vector<std::string>& ways);

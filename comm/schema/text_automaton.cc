@@ -64,7 +64,7 @@ std::vector<int> Distances(const TextAutomaton& automaton, bool accepts) {
   return distances;
 }
 
-/// Removes the states from which no accepting state can be reached, but keeps state 0.
+/// Removes the states that state 0 does not lead to, and those that lead to no accepting state. Keeps state 0.
 TextAutomaton Trimmed(const TextAutomaton& automaton) {
   const std::vector<int> to_end = Distances(automaton, true);
   std::vector<int> place(automaton.states.size(), -1), order = {0};
@@ -166,7 +166,8 @@ TextAutomaton TextAutomaton::With(std::string_view inside) {
 }
 
 TextAutomaton TextAutomaton::NotAtEnds(const CodeRanges& blanks) {
-  // State 0: nothing read; state 1: after another code point; state 2: after blanks in the middle.
+  // State 0: nothing read; state 1: the last code point is no blank; state 2: the last one is a blank, and no blank
+  // begins the text.
   const CodeRanges others = Complement(Normalised(blanks));
   TextAutomaton out;
   for (int state = 0; state < 3; ++state) {

@@ -28,14 +28,14 @@ struct TextAutomaton {
   static TextAutomaton Any();
   /// Returns the texts of `least` to `most` code points; without `most` there is no upper limit.
   static TextAutomaton OfLength(size_t least, std::optional<size_t> most);
-  /// Returns the set of exactly these texts, which must be UTF-8.
+  /// Returns the set of exactly these texts, without texts that are not UTF-8.
   static TextAutomaton Of(const std::vector<std::string>& texts);
   /// Returns the texts that contain `inside`, which must not be empty.
   static TextAutomaton With(std::string_view inside);
   /// Returns the texts that neither begin nor end with one of these code points.
   static TextAutomaton NotAtEnds(const CodeRanges& blanks);
 
-  /// True when the set contains the UTF-8 text. Invalid UTF-8 is in no set.
+  /// True when the set contains the UTF-8 text. A text that CodePointsOf refuses is in no set.
   bool Accepts(std::string_view text) const;
   bool IsEmpty() const;
 };

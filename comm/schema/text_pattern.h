@@ -12,8 +12,8 @@ namespace quire {
 /// states.
 TextAutomaton TextsWith(std::string_view pattern);
 
-/// Returns the same pattern with each dot replaced by a class of everything but line ends. xgrammar's dot would match
-/// any character.
+/// Returns the same pattern with each dot (outside classes) replaced by a class of everything but line ends. xgrammar's
+/// dot would match any character.
 std::string WithoutDots(std::string_view pattern);
 
 }  // namespace quire

@@ -25,8 +25,8 @@ std::string InJson(const std::string& text) {
 }  // namespace
 
 std::string ValueRules::Blanks() {
-  // A sign or a value follows the blanks. The look-ahead lets masks decide early which tokens may cross the end of the
-  // blanks.
+  // A punctuation mark or a value follows the blanks. The look-ahead lets masks decide early which tokens may cross the
+  // end of the blanks.
   return rules_.Add(fmt::format("Regex(\"[ \\\\n\\\\r\\\\t]{{0,{}}}\") (= [\\\"0-9tfn{{}}\\[\\],:\\-])", most_blanks_));
 }
 

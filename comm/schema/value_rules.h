@@ -25,14 +25,14 @@ class ValueRules {
 
   /// Returns the name of a rule for the values that the schema accepts; empty when there are none.
   std::string Value(const OrderedJson& schema);
-  /// Returns rules for the values that a plain schema accepts; empty when there are none.
+  /// Returns bodies of rules, as alternatives, for the values that a plain schema accepts; empty when there are none.
   std::vector<std::string> Plain(const PlainSchema& schema);
-  /// Returns rules for the values that a plain schema accepts, except strings. Ignores schema.values.
+  /// Returns such bodies for the values that a plain schema accepts, except strings. Ignores schema.values.
   std::vector<std::string> OtherThanTexts(const PlainSchema& schema);
 
   /// Returns the elements of schema.values that the schema accepts.
   std::vector<OrderedJson> ValuesOf(const PlainSchema& schema) const;
-  /// Returns the constraints of members that `properties` does not name: sets of names, each with the schema of its
+  /// Returns the constraints of the members that NamedMembers leaves out: sets of names, each with the schema of its
   /// members.
   std::vector<std::pair<TextAutomaton, OrderedJson>> OtherNames(const PlainSchema& schema) const;
   /// Returns the schemas of all named members: first the members in `properties`, then the other required members. A

@@ -47,7 +47,8 @@ constexpr auto ChoicesOf(ActivationType) {
       {{ActivationType::kInt16, "int16"}, {ActivationType::kInt8, "int8"}, {ActivationType::kAuto, "auto"}});
 }
 
-/// The kernel with which a GPU computes the attention of decodes. Prompt chunks use PrefillAttention with every value.
+/// The kernel with which a GPU computes the attention of decode steps. Prompt chunks use PrefillAttention with every
+/// value; kWgmma only selects another kernel of it.
 enum class AttentionBackend {
   kAuto,   // DecodeAttention on tensor cores; fp32 uses PrefillAttention; heads over 256 use kV2
   kV1,     // PagedDecodeV1 for every batch
@@ -63,15 +64,13 @@ constexpr auto ChoicesOf(AttentionBackend) {
 
 /// Settings for how workers compute, in flags, topology files and the ranks' engines. A topology has the settings as
 /// given. The coordinator replaces kAuto before ranks read the settings, except for the KV cache of GPUs, where kAuto
-/// means the model's dtype.
+/// means the model's dtype, and for attention_backend, whose kAuto is a choice of its own.
 struct ComputeSettings {
   BackendKind backend = BackendKind::kAuto;
   ModelDtype dtype = ModelDtype::kAuto;
-  KvCacheDtype kv_cache_dtype = KvCacheDtype::kAuto;             // kAuto on the CPU: fp16 or fp32, by the bits of
-                                                                 // weights
+  KvCacheDtype kv_cache_dtype = KvCacheDtype::kAuto;             // kAuto on CPUs: fp16 or fp32, by the weights' bits
   Quantization quantization = Quantization::kNone;               // GPUs: 16-bit dtypes only; CPU: not kFp8
-  ActivationType activations = ActivationType::kInt16;           // CPU only; kAuto: int8 or int16, by the bits of
-                                                                 // weights
+  ActivationType activations = ActivationType::kInt16;           // CPU only; kAuto: int8 or int16, by weights' bits
   AttentionBackend attention_backend = AttentionBackend::kAuto;  // on the CPU, only kAuto is allowed
   bool expert_parallel = false;                                  // ranks have whole experts, not columns of each
   bool operator==(const ComputeSettings&) const = default;

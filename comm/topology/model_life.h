@@ -8,7 +8,7 @@
 
 namespace quire {
 
-/// When a model's workers are started. kRequest: when the first request for the model comes.
+/// When a model's workers are started: kStart with the server, kRequest when a request needs the model.
 enum class LoadMoment { kStart, kRequest };
 constexpr auto ChoicesOf(LoadMoment) {
   return std::to_array<Choice<LoadMoment>>({{LoadMoment::kStart, "start"}, {LoadMoment::kRequest, "request"}});
@@ -24,8 +24,8 @@ struct ModelLife {
 };
 
 /// Parses the time for which a model is kept loaded, in Ollama's spelling: seconds ("300"), or numbers with units
-/// ("5m", "1h30m", "500ms"). Returns seconds; -1 for any negative time, which means that the model is never unloaded.
-/// Returns nullopt for other texts.
+/// ("5m", "1h30m", "500ms"). Returns seconds; -1, which means that the model is never unloaded, for a negative time and
+/// for more than 30 years. Returns nullopt for other texts.
 std::optional<double> ParseKeepAlive(const std::string& text);
 
 /// Returns `seconds`; for a negative number and for more than 30 years returns -1, which means: never unload.

@@ -16,8 +16,9 @@ constexpr auto ChoicesOf(PoolingMode) {
                                              {PoolingMode::kNone, "none"}});
 }
 
-/// How pairs of texts are scored. kAuto: by the cosine if the model pools, otherwise by the probability of "yes"
-/// against "no", if the tokenizer has both as tokens.
+/// How pairs of texts are scored. kAuto: by the model's own layers for pairs (kCrossEncoder) if it has them, otherwise
+/// by the cosine if the model pools, otherwise by the probability of "yes" against "no" if the tokenizer has both as
+/// tokens.
 enum class ScoringMode { kAuto, kYesNo, kCosine, kCrossEncoder, kNone };
 constexpr auto ChoicesOf(ScoringMode) {
   return std::to_array<Choice<ScoringMode>>({{ScoringMode::kAuto, "auto"},
@@ -27,9 +28,9 @@ constexpr auto ChoicesOf(ScoringMode) {
                                              {ScoringMode::kNone, "none"}});
 }
 
-/// Where the sampling defaults for requests that set none come from. kModel: the model's files, if they have any.
-/// kQuire: Quire's own defaults. kAuto: as kModel if the files have defaults, otherwise as kQuire. kNone: the defaults
-/// of OpenAI's API, with which every token is possible.
+/// The source of the sampling settings that a request leaves out. kModel: the model's files, if they have any. kQuire:
+/// Quire's own defaults. kAuto: as kModel if the files have defaults, otherwise as kQuire. kNone: the defaults of
+/// OpenAI's API, with which every token is possible.
 enum class GenerationConfigMode { kAuto, kModel, kQuire, kNone };
 constexpr auto ChoicesOf(GenerationConfigMode) {
   return std::to_array<Choice<GenerationConfigMode>>({{GenerationConfigMode::kAuto, "auto"},

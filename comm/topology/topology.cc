@@ -55,8 +55,8 @@ void ShiftKvEvents(Topology::KvEvents& events, int by) {
 constexpr int kMostRanks = 1024;  // most ranks in a group; comm/wire/messages.cc refuses messages that name more
 constexpr size_t kMostModels = 64, kMostAdapters = 1024, kLongestName = 256;
 
-/// Throws Error when two adapters, or an adapter and the model, have the same name, or when there are too many
-/// adapters.
+/// Throws Error when two adapters, or an adapter and the model, have the same name, when there are too many adapters,
+/// or when a name is too long.
 void CheckAdapters(const Topology::Model& model, const std::string& where) {
   if (model.adapters.size() > kMostAdapters)
     Fail("{}: {} adapters; at most {} are served", where, model.adapters.size(), kMostAdapters);

@@ -168,9 +168,9 @@ struct ModelSettings {
   bool operator==(const ModelSettings&) const = default;
 };
 
-/// All settings of a deployment, from a YAML file (deploy/topologies/) or from flags. Immutable once validated. The
-/// initialisers are the documented defaults. The inherited ModelSettings are the settings of the only model, or of the
-/// first model of the list.
+/// All settings of a deployment, from a YAML file (deploy/topologies/) or from flags. They do not change once
+/// validated. The initialisers are the documented defaults. The inherited ModelSettings are the settings of the only
+/// model, or of the first model of the list.
 struct Topology : ModelSettings {
   std::vector<ModelSettings> models;  // every model, in the order of the list; empty: one model without a list
   int64_t models_memory_bytes = 0;    // bytes that all running workers may use; 0: a share of the free memory
@@ -229,8 +229,8 @@ struct Topology : ModelSettings {
     bool operator==(const Logs&) const = default;
   } logs;
 
-  /// Where /metrics is served besides the admin port: on a port of its own, without TLS and without keys, for
-  /// collectors that cannot reach the admin port.
+  /// Where /metrics is served without keys besides the admin port, for collectors that cannot reach the admin port: on
+  /// a port of its own without TLS, and on the data port.
   struct Metrics {
     std::string listen;         // empty: no such port
     bool on_data_port = false;  // serve /metrics on the data port, too, without a key
@@ -307,21 +307,23 @@ Topology TopologyFromYaml(const std::string& text, const std::string& file,
 /// the setting and the remedy.
 void ValidateTopology(const Topology& topology, const std::string& where);
 
-/// The fewest ports in Transport::mpi_ports. MPI's daemon takes a few, each rank takes one, and a rank that receives KV
-/// blocks from other groups takes one more.
+/// The fewest ports that Transport::mpi_ports must have for each replica. MPI's daemon takes a few, each rank takes
+/// one, and a rank that receives KV blocks from other groups takes one more.
 inline constexpr int kFewestMpiPorts = 16;
 
-/// Returns the topology of one replica, with ports and journal of its own, but with all nodes. With one replica,
-/// returns the topology itself.
+/// Returns the topology of one replica, with ports, journal and KV event endpoints of its own, but with all nodes. With
+/// one replica, returns the topology itself.
 Topology ReplicaTopology(const Topology& topology, int replica);
 
 /// Returns the number of models, at least 1.
 size_t NumModels(const Topology& topology);
 
-/// Returns the topology of one model, with ports and journal of its own. With one model, returns the topology itself.
+/// Returns the topology of one model, without the list of models, and with ports, journal and KV event endpoints of its
+/// own. If there is only one model, ports, journal and endpoints stay as they are.
 Topology ModelTopology(const Topology& topology, size_t model);
 
-/// True when all workers run on the coordinator's host: the topology lists no node, or localhost only.
+/// True when all workers run on the coordinator's host: the topology lists no node, or only one with a loopback address
+/// (StaysOnHost).
 bool OnThisHost(const Topology& topology);
 
 /// True for "localhost" and for loopback addresses.
@@ -335,7 +337,7 @@ struct HostPort {
   std::string host;
   uint16_t port;
 };
-/// Parses "127.0.0.1:8000" or "[::1]:8000"; nullopt for any other form.
+/// Parses HOST:PORT, such as "127.0.0.1:8000" or "[::1]:8000"; nullopt for any other form.
 std::optional<HostPort> ParseHostPort(const std::string& text);
 
 /// Parses a size such as "8GiB", "512MiB" or "1048576" into bytes; nullopt for any other form.

@@ -77,7 +77,8 @@ class Section {
       for (const YamlNode& item : Sequence(*node, key)) out.push_back(Scalar(item, key));
     }
   }
-  /// Reads one text, or a list of texts whose first one goes to `main`. Refuses empty texts.
+  /// Reads one text into `main`, or a list of texts, whose first goes to `main` and whose rest goes to `others`.
+  /// Refuses a list that is empty or has an empty text.
   void Names(const std::string& key, std::string& main, std::vector<std::string>& others) {
     const YamlNode* node = Take(key);
     if (node == nullptr) return;

@@ -17,9 +17,10 @@ struct ReceivedFrame {
   Frame frame;
 };
 
-/// One ZeroMQ socket: a ROUTER at the coordinator and at a worker that receives KV blocks, a DEALER at other workers.
-/// Queues are bounded, the connection has heartbeats, and no frame is lost silently: Send returns false when it cannot
-/// queue a frame. comm/PROTOCOL.md lists the options and their reasons. A channel belongs to one thread.
+/// One ZeroMQ socket: a ROUTER at the end that binds (the coordinator, or a worker that receives KV blocks), a DEALER
+/// at the end that connects. Queues are bounded, the connection has heartbeats, and no frame is lost silently: Send
+/// returns false when it cannot queue a frame. comm/PROTOCOL.md lists the options and their reasons. A channel belongs
+/// to one thread.
 class Channel {
  public:
   /// Binds "tcp://ADDRESS:PORT" (port 0: any free port) or "ipc://PATH". With `curve`, only the workers whose keys it
@@ -37,8 +38,8 @@ class Channel {
   /// Returns the bound address, with the port that the system chose.
   std::string bound_endpoint() const;
 
-  /// Queues a frame for `peer` (ignored on a worker's side). Returns false when the peer is unknown or gone, or when
-  /// its queue is full.
+  /// Queues a frame for `peer` (which a DEALER ignores). Returns false when the peer is unknown or gone, or when its
+  /// queue is full.
   bool Send(const std::string& peer, const Frame& frame);
 
   /// Returns the next frame that has arrived, or nullopt. A ROUTER drops messages that are not a Quire frame of two

@@ -26,8 +26,8 @@ void MakeAfmoe(ModelSpec& spec) {
 
 double RootOfHidden(const ModelSpec& spec) { return std::sqrt(static_cast<double>(spec.hidden_size)); }
 
-/// Throws Error if the file says that the router does not divide its weights by their sum, because HF's class always
-/// divides. Also throws Error for router scores that are not sigmoids.
+/// Throws Error if the file says that the weights of the chosen experts are not divided by their sum, because HF's
+/// class always divides them. Also throws Error for router scores that are not sigmoids.
 void RequireUsualRouter(const HfConfig& config) {
   if (!config.Flag("route_norm", true)) Fail("{}: route_norm = false is not supported", config.path());
   const std::string score = config.Text("score_func", "sigmoid");

@@ -1,7 +1,7 @@
-// BERT, ELECTRA and RoBERTa (XLM-RoBERTa, CamemBERT) have learned positions and token types. Each layer normalizes its
-// sums with the residual (post-norm). All products and norms have biases. RoBERTa's positions begin after the row of
-// its padding token. Classifiers made from RoBERTa and ELECTRA have a first layer of their own; those made from BERT
-// use the pooler's layer.
+// BERT, ELECTRA and RoBERTa (XLM-RoBERTa, CamemBERT) have learned positions and token types. Each layer adds its
+// outputs to the residual first, and then normalizes the residual (post-norm). All products and norms have biases.
+// RoBERTa's positions begin after the row of its padding token. Classifiers made from RoBERTa and ELECTRA have a first
+// layer of their own; those made from BERT use the pooler's layer.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/encoder_family.h"

@@ -101,7 +101,8 @@ ModelSpec DeepseekFromGguf(const GgufConfig& config) {
                             .rotated_dim = config.Count("rope.dimension_count"),
                             .norm_epsilon = spec.norm_epsilon,
                             .by_head = Has(config, kGgufKeys)};
-  // In newer files, the plain keys have the cached sizes, and keys with _mla have the heads' sizes.
+  // In newer files, keys without _mla give the sizes of what the KV cache holds, and keys with _mla give the heads'
+  // sizes.
   latent.key_dim =
       config.Count(config.Has("attention.key_length_mla") ? "attention.key_length_mla" : "attention.key_length") -
       latent.rotated_dim;

@@ -9,8 +9,8 @@ namespace quire::architectures {
 /// Sets the settings that all encoders share: no output head, and tokens that see later tokens.
 void SetEncoder(ModelSpec& spec);
 
-/// Does what SetEncoder does, for models like BERT: embeddings are normalized, and each layer normalizes its sums with
-/// the residual (post-norm).
+/// Does what SetEncoder does, and sets what models like BERT have in common: embeddings are normalized, and each layer
+/// normalizes the residual after it has added an output to it (post-norm).
 void SetPostNormEncoder(ModelSpec& spec);
 
 /// Ends of names of tensors that older files have although the tensors are no weights. Such a tensor contains only the
@@ -58,7 +58,8 @@ inline constexpr PooledHeadNames kInnerClassifier = {.in = "classifier.dense.wei
                                                      .in_bias = "classifier.dense.bias",
                                                      .out = "classifier.out_proj.weight",
                                                      .out_bias = "classifier.out_proj.bias"};
-/// Appends to `weights` the model's layers after pooling, and the layers that it applies to every token's output.
+/// Appends to `weights` the weights of the model's layers after pooling, and those of the layers that the model applies
+/// to every token's output.
 void AddPooledHead(const ModelSpec& spec, const PooledHeadNames& names, std::vector<WeightSpec>& weights);
 
 }  // namespace quire::architectures

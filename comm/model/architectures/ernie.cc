@@ -60,8 +60,8 @@ void SetMixtureBetween(int64_t first, int64_t last, int64_t interval, const Mixt
   if (spec.num_mixture_layers() > 0) spec.mixture = mixture;
 }
 
-/// Reads a mixture. HF divides the weights by the larger of their sum and moe_norm_min, whose default is too small to
-/// matter; other values are refused.
+/// Reads a mixture. HF divides the weights of the chosen experts by the larger of their sum and moe_norm_min. The
+/// default of moe_norm_min is too small to matter; other values are refused.
 ModelSpec ErnieMoeFromHf(const HfConfig& config) {
   constexpr double kLeastSum = 1e-12;
   ModelSpec spec = ErnieFromHf(config, 4);

@@ -14,8 +14,8 @@ namespace {
 
 constexpr const char* kSecondNorm = "blk.{}.attn_norm_2.weight";
 
-/// Reads the number of key heads, and whether attention and MLP are parallel and share a norm. Leaves the key "alibi"
-/// unread, so that models with ALiBi are refused: HF rounds their biases to bfloat16 by position.
+/// Reads the number of key and value heads, and whether attention and MLP are parallel and share a norm. Leaves the key
+/// "alibi" unread, so that models with ALiBi are refused: HF rounds ALiBi's bias of each position to bfloat16.
 void ReadBlock(const HfConfig& config, ModelSpec& spec) {
   const bool grouped = config.Flag("new_decoder_architecture");
   const bool one_key = !grouped && config.Flag("multi_query", true);

@@ -13,7 +13,7 @@ namespace quire::architectures {
 
 namespace {
 
-/// Returns the list of `count` factors; a missing list has ones.
+/// Returns the list of `count` factors; if the file has no such list, all factors are 1.
 std::vector<double> FactorsFromHf(const HfConfig& config, const char* key, size_t count) {
   const std::vector<double> factors = config.Reals(key);
   if (factors.empty()) return std::vector<double>(count, 1.0);
@@ -41,8 +41,8 @@ Recurrence FalconH1StatesFromHf(const HfConfig& config) {
   return recurrence;
 }
 
-/// Reads the factors. Those of queries and keys become one factor of attention's scores, and the factor of values joins
-/// that of attention's output.
+/// Reads the factors. The factors of queries and keys become one factor of attention's scores. The factor of values is
+/// multiplied with the factor of attention's output.
 void ReadFactors(const HfConfig& config, ModelSpec& spec) {
   const double attention_in = config.Real("attention_in_multiplier", 1), state_in = config.Real("ssm_in_multiplier", 1);
   const double scores = attention_in * attention_in * config.Real("key_multiplier", 1);
@@ -94,7 +94,7 @@ ModelSpec FalconH1FromGguf(const GgufConfig& config) {
   return spec;
 }
 
-/// Returns the weights. llama.cpp's files name the MLP's norm without the usual end.
+/// Returns the weights. In llama.cpp's files, the name of the MLP's norm lacks the usual end ".weight".
 std::vector<WeightSpec> FalconH1Weights(const ModelSpec& spec) {
   std::vector<WeightSpec> weights = BambaWeights(spec);
   WeightOf(weights, Role::kMlpNorm).gguf = "blk.{}.ffn_norm";

@@ -98,8 +98,8 @@ ModelSpec GemmaFromGguf(const GgufConfig& config) {
   return spec;
 }
 
-/// Reads a GGUF file of Gemma 2 or Gemma 3. If a file lacks the scale of attention scores, a model with
-/// `layers_of_largest` layers takes the scale from hidden size / heads.
+/// Reads a GGUF file of Gemma 2 or Gemma 3. If a file lacks the scale of attention scores, the family's largest model,
+/// known by its `layers_of_largest` layers, has the scale 1 / sqrt(hidden size / heads).
 ModelSpec SlidingGemmaFromGguf(const GgufConfig& config, int64_t full_every, int64_t layers_of_largest) {
   ModelSpec spec = GemmaFromGguf(config);
   spec.norms_after = true;

@@ -1,4 +1,4 @@
-// GPT-2 has learned positions. Its safetensors store matrices as [columns, rows].
+// GPT-2 has learned positions. Its safetensors store the matrices of layers as [columns, rows].
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/layer_norm_family.h"
 

@@ -10,8 +10,9 @@
 // in one tensor.
 namespace quire::architectures {
 
-/// Reads a count under the one of these names that the file has; returns `otherwise` when the file has none of them.
-/// Throws Error when two of the names have different values, because HF would take the last one in the file.
+/// Reads a count under the one of these names that the file has. If the file has none of them, returns `otherwise`;
+/// without `otherwise`, throws Error. Also throws Error when two of the names have different values, because HF would
+/// take the last one in the file.
 int64_t CountOf(const HfConfig& config, const std::vector<const char*>& names,
                 std::optional<int64_t> otherwise = std::nullopt);
 

@@ -13,8 +13,8 @@ namespace quire::architectures {
 namespace {
 
 /// Returns the number of columns of the MLPs. Usually this number is two thirds of the file's MLP size, times
-/// block_ffn_dim_multiplier, rounded up to a multiple of block_multiple_of. If block_auto_adjust_ff_dim is false, the
-/// file's MLP size is exact.
+/// block_ffn_dim_multiplier, rounded up to a multiple of block_multiple_of. If block_auto_adjust_ff_dim is false, it is
+/// the file's MLP size itself.
 int64_t Lfm2MlpColumns(const HfConfig& config) {
   const int64_t said = config.Has("block_ff_dim") ? config.Count("block_ff_dim") : config.Count("intermediate_size");
   const int64_t multiple = config.Count("block_multiple_of", 256);
@@ -64,7 +64,8 @@ ModelSpec Lfm2FromHf(const HfConfig& config) {
   return spec;
 }
 
-/// Reads a mixture. HF divides weights by their sum plus 1e-6; the 1e-6 makes no difference that matters.
+/// Reads a mixture. HF divides the weights of the chosen experts by their sum plus 1e-6; the 1e-6 makes no difference
+/// that matters.
 ModelSpec Lfm2MoeFromHf(const HfConfig& config) {
   ModelSpec spec = MixersFromHf(config);
   Mixture mixture = MixtureFromHf(config, "moe_intermediate_size");

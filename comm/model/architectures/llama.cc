@@ -40,8 +40,8 @@ void ReadMlpColumns(const GgufConfig& config, ModelSpec& spec) {
 
 constexpr const char *kFull = "full_attention", *kSliding = "sliding_attention";
 
-/// Throws Error unless config.json's layer_types has only the kind `wanted`. For families whose layers must all be of
-/// one kind.
+/// Throws Error when config.json's layer_types has another kind than `wanted`. Readers of families whose layers must
+/// all be of one kind call this.
 void RequireKinds(const HfConfig& config, const ModelSpec& spec, const std::string& wanted) {
   for (const std::string& kind : KindsOfLayers(config, spec)) {
     if (kind == wanted) continue;
@@ -170,7 +170,7 @@ ModelSpec LlamaFromGguf(const GgufConfig& config) {
   spec.num_heads = config.Count("attention.head_count");
   ReadCounts(config, kGgufKvHeads, &LayerSpec::num_kv_heads, spec, spec.num_heads);
   spec.SetAll(&LayerSpec::head_dim, config.Count("attention.key_length", UsualHeadDim(spec)));
-  // deepseek.cc and mimo_v2.cc read the heads of these models.
+  // For files with one of these keys, deepseek.cc or mimo_v2.cc reads the sizes of heads.
   const bool read_elsewhere = config.Has("attention.kv_lora_rank") || config.Has("attention.value_scale");
   if (!read_elsewhere && config.Count("attention.value_length", spec.layers[0].head_dim) != spec.layers[0].head_dim) {
     Fail("{}: values of another length than keys are not supported", config.path());

@@ -20,13 +20,15 @@ ModelSpec LlamaFromGguf(const GgufConfig& config);
 /// gated MLP.
 std::vector<WeightSpec> LlamaWeights(const ModelSpec& spec);
 
-/// Returns the output head: a tensor with this name in safetensors, or the embedding if they are tied.
+/// Returns the output head: a tensor with this name in safetensors, or the embedding if the model uses one tensor for
+/// both.
 WeightSpec HeadOf(const ModelSpec& spec, const WeightSpec& embedding, const char* name = "lm_head.weight");
 
 /// Returns `count` equal layers. Throws Error when the count is out of range.
 std::vector<LayerSpec> LayersOf(int64_t count, const std::string& path);
 
-/// Reads config.json's layer_types, one for each layer; empty when the file has no such list.
+/// Reads config.json's layer_types, one for each layer; empty when the file has no such list. Throws Error when the
+/// list has another length.
 std::vector<std::string> KindsOfLayers(const HfConfig& config, const ModelSpec& spec);
 
 /// Reads config.json's sliding_window: 0 for null, `otherwise` when the key is missing.
@@ -53,7 +55,7 @@ inline constexpr const char* kSinksName = "model.layers.{}.self_attn.sinks";
 WeightSpec& WeightOf(std::vector<WeightSpec>& weights, Role role);
 /// Changes the safetensors name of the weight with this role to `hf`.
 void Rename(std::vector<WeightSpec>& weights, Role role, const char* hf);
-/// Makes two or three weights rows of one tensor with these names.
+/// Makes the weights of two or three roles rows of one tensor, whose names are `hf` and `gguf`.
 void Fuse(std::vector<WeightSpec>& weights, std::initializer_list<Role> roles, const char* hf, const char* gguf);
 /// Makes the MLP's gate and up matrices rows of one tensor.
 void FuseGatesAndUps(std::vector<WeightSpec>& weights);
@@ -62,7 +64,7 @@ void AddQkvBiases(std::vector<WeightSpec>& weights, bool rotate);
 /// Adds a bias to each norm of the list, as LayerNorm needs. `final_norm_bias` is the name of the final norm's bias in
 /// safetensors.
 void AddNormBiases(std::vector<WeightSpec>& weights, const char* final_norm_bias = "model.norm.bias");
-/// Adds norms of queries and keys, over `query` and `key` numbers.
+/// Adds norms of queries and keys. `query` and `key` are the axes of their weights: one number for each unit.
 void AddQueryKeyNorms(std::vector<WeightSpec>& weights, Axis query, Axis key);
 void AddAttentionOutBias(std::vector<WeightSpec>& weights);
 void AddHeadBias(std::vector<WeightSpec>& weights);
@@ -72,7 +74,8 @@ void AddNormsAfter(std::vector<WeightSpec>& weights);
 /// then has another name.
 void AddNormsAround(std::vector<WeightSpec>& weights);
 
-/// Adds the weights of gates of attention's output. `gguf`: their GGUF name; null: no GGUF file has these weights.
+/// Adds the weights of gates of attention's output. `rows`: the axis whose units have a gate each. `gguf`: their GGUF
+/// name; null: no GGUF file has these weights.
 void AddAttentionGate(std::vector<WeightSpec>& weights, Axis rows, const char* gguf = nullptr);
 
 /// The name of the norm after the MLP in some families.

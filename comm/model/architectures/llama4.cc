@@ -54,13 +54,13 @@ void ReadChunks(const HfConfig& config, ModelSpec& spec) {
   }
 }
 
-/// Makes every `step`-th layer a mixture, and the other layers none.
+/// Makes the MLP of every `step`-th layer a mixture, and those of the other layers dense.
 void SetEveryMixture(int64_t step, const std::string& path, ModelSpec& spec) {
   if (step < 1) Fail("{}: interleave_moe_layer_step = {} is out of range", path, step);
   for (size_t i = 0; i < spec.layers.size(); ++i) spec.layers[i].mixture = static_cast<int64_t>(i + 1) % step == 0;
 }
 
-/// Reads which layers are mixtures. The list `moe_layers` goes before `interleave_moe_layer_step`.
+/// Reads which layers are mixtures. If the file has the list `moe_layers`, `interleave_moe_layer_step` has no effect.
 void ReadMixtureLayers(const HfConfig& config, ModelSpec& spec) {
   const std::vector<double> listed = config.Reals("moe_layers");
   const bool is_listed = config.Has("moe_layers");
@@ -122,7 +122,7 @@ ModelSpec Llama4FromGguf(const GgufConfig& config) {
 constexpr const char *kLlama4ExpertsIn = "model.layers.{}.feed_forward.experts.gate_up_proj",
                      *kLlama4ExpertsOut = "model.layers.{}.feed_forward.experts.down_proj";
 
-/// The names in files that have each expert's matrices apart, as quantised ones do.
+/// The names of a mixture's weights in files with separate matrices for each expert, such as quantised files.
 constexpr MixtureNames kLlama4Names = {
     .router = "model.layers.{}.feed_forward.router.weight",
     .gate = "model.layers.{}.feed_forward.experts.{}.gate_proj.weight",

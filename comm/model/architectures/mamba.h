@@ -14,7 +14,8 @@ struct StateSpaceKeys {
   const char *taps, *groups, *heads, *state_size, *head_size, *taps_bias;
 };
 
-/// Reads a state space's sizes. Throws Error for unsupported settings: biases of projections, bounds of time steps.
+/// Reads a state space's sizes. Throws Error when the file bounds time steps. Does not read mamba_proj_bias, so that
+/// HfConfig refuses biases of projections later.
 Recurrence StateSpaceFromHf(const HfConfig& config, const StateSpaceKeys& keys);
 
 /// The keys of config.json that Granite and Bamba use for a state space's sizes.

@@ -31,7 +31,7 @@ void RequireEqualHeads(const HfConfig& config) {
 /// Reads the windows, and what differs between layers with a window and layers without. HF's files list the kinds of
 /// layers in words, published files in numbers.
 void ReadLayers(const HfConfig& config, ModelSpec& spec) {
-  // Published files count the tokens before the query. HF counts the query, too.
+  // A window in published files is the number of tokens before the query. HF's number counts the query, too.
   const int64_t window =
       config.Has("sliding_window_size") ? config.Count("sliding_window_size") + 1 : config.Count("sliding_window", 129);
   const std::vector<double> pattern = config.RealsOfLayers("hybrid_layer_pattern", spec.layers.size());

@@ -9,8 +9,8 @@
 // Common parts of families whose MLPs are mixtures of experts.
 namespace quire::architectures {
 
-/// Reads the number of experts, the number of experts that a token chooses, and an expert's size. Families' config.json
-/// files have these under different names.
+/// Reads the number of experts, the number of experts that a token chooses and, under the key `intermediate_size`, an
+/// expert's number of columns. The number of experts has different keys in different families.
 Mixture MixtureFromHf(const HfConfig& config, const char* intermediate_size);
 
 /// Does what MixtureFromHf does, for a GGUF file. Also reads the router's settings.
@@ -20,12 +20,13 @@ Mixture MixtureFromGguf(const GgufConfig& config);
 void RequireSigmoid(const HfConfig& config);
 
 /// Reads a mixture with a router like DeepSeek-V3's: sigmoid scores with a correction bias, groups of experts, and
-/// shared experts without a gate. `renormalize` is the default for dividing the weights by their sum.
+/// shared experts without a gate. `renormalize` is the default for dividing the weights of the chosen experts by their
+/// sum.
 Mixture CorrectedMixtureFromHf(const HfConfig& config, bool renormalize);
 Mixture CorrectedMixtureFromGguf(const GgufConfig& config);
 
-/// Returns the number of columns of the MLP that `count` shared experts, each of the size of a routed expert, form
-/// together.
+/// `count` shared experts, each of the size of a routed expert, form one MLP. Returns the number of its columns. Throws
+/// Error when `count` is negative or far too large.
 int64_t ColumnsOfShared(const Mixture& mixture, int64_t count, const std::string& path);
 
 /// Makes the MLP of every layer this mixture of experts.

@@ -177,7 +177,7 @@ constexpr Architecture kNemotronH = {.hf = "nemotron_h",
                                      .from_gguf = NemotronHFromGguf,
                                      .weights = NemotronHWeights,
                                      .prediction = PredictionForm::kUnused};
-/// The name of models with mixtures in GGUF.
+/// The models with mixtures in GGUF files, where they have an architecture name of their own.
 constexpr Architecture kNemotronHMoe = {.hf = nullptr,
                                         .gguf = "nemotron_h_moe",
                                         .from_hf = nullptr,

@@ -10,7 +10,8 @@ namespace quire::architectures {
 
 namespace {
 
-/// Reads longrope's factors for cosines and sines, one for short contexts and one for long ones.
+/// Reads longrope's factor for cosines and sines. Throws Error when the factors for short and for long contexts differ,
+/// and for other scalings.
 void ReadScales(const HfConfig& config, ModelSpec& spec) {
   Rope& rope = spec.ropes[0];
   if (rope.scaling == RopeScaling::kLinear && rope.factor == 1) return;

@@ -17,7 +17,7 @@ struct Renaming {
   const char *from, *to;
 };
 
-/// The prefixes in HF files of DeepSeek's form. The first prefix that fits a name is used.
+/// The prefixes in HF files of the form PredictionForm::kLikeDeepseek. The first prefix that fits a name is used.
 constexpr Renaming kLikeDeepseek[] = {
     {"model.layers.{}.enorm.", "prediction.token_norm."},
     {"model.layers.{}.hnorm.", "prediction.hidden_norm."},

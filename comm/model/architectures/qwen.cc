@@ -1,5 +1,6 @@
 // Qwen2, Qwen2.5 and Qwen3 have Llama's layers. Qwen2 and Qwen2.5 have biases of queries, keys and values. Qwen3
-// normalizes each query head and key head.
+// normalizes each query head and key head. The text models of Qwen2-VL and Qwen2.5-VL are like Qwen2, and that of
+// Qwen3-VL is like Qwen3.
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/llama.h"
 #include "comm/model/architectures/rotation.h"

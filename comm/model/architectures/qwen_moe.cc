@@ -46,7 +46,7 @@ ModelSpec Qwen3MoeFromHf(const HfConfig& config) {
   return spec;
 }
 
-/// Reads a GGUF file. Weights are always divided by their sum; GGUF files do not state this.
+/// Reads a GGUF file. The weights of the chosen experts are always divided by their sum; GGUF files do not state this.
 ModelSpec Qwen3MoeFromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   spec.qk_norm = QkNorm::kHeads;

@@ -20,8 +20,8 @@ ModelSpec StableLmFromHf(const HfConfig& config) {
   return spec;
 }
 
-/// Reads a GGUF file. The tensors tell whether attention and MLP are parallel, because files claim this also for models
-/// that have a norm for each.
+/// Reads a GGUF file. The tensors tell whether attention and MLP are parallel. The key use_parallel_residual does not,
+/// because some files set it for models in which attention and MLP have a norm each.
 ModelSpec StableLmFromGguf(const GgufConfig& config) {
   ModelSpec spec = LayerNormFromGguf(config);
   spec.gated_mlp = true;

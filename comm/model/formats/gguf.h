@@ -11,7 +11,8 @@
 
 namespace quire {
 
-/// One metadata value. Integers of every width become int64; a uint64 above int64's range is refused. Arrays are flat.
+/// One metadata value. Integers of every width become int64; a uint64 above int64's range is refused. Arrays of arrays
+/// are refused.
 using GgufValue = std::variant<int64_t, double, bool, std::string, std::vector<int64_t>, std::vector<double>,
                                std::vector<std::string>>;
 

@@ -1,5 +1,6 @@
 // Reads GPTQ and AWQ matrices. A matrix is MODULE.qweight, int32 words of integers; MODULE.qzeros, words with one
-// integer for each group of columns; and MODULE.scales [groups, rows]. GPTQ and AWQ store [cols, rows] of y = x * W^T.
+// integer for each group of columns in each row; and MODULE.scales [groups, rows]. GPTQ and AWQ store [cols, rows] of y
+// = x * W^T.
 #include "comm/base/error.h"
 #include "comm/model/formats/quantized_matrices.h"
 
@@ -34,7 +35,7 @@ Groups TakeGroups(QuantizedParts& parts, const std::string& module, const Stored
   return {std::move(scales), matrix};
 }
 
-/// Throws Error unless the tensor is a non-empty matrix of int32 words.
+/// Throws Error unless the tensor of words is a matrix with at least one row and one column.
 void RequireWords(const QuantizedParts& parts, const std::string& module, const Tensor& words) {
   const bool is_matrix = words.shape.size() == 2 && words.shape[0] > 0 && words.shape[1] > 0;
   if (!is_matrix)

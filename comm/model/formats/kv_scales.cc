@@ -12,7 +12,7 @@ namespace quire {
 
 namespace {
 
-/// Returns the layer of a tensor of attention by its name; nullopt for other names.
+/// Returns the number of the layer in the name of a tensor of attention; nullopt for other names.
 std::optional<int64_t> LayerOf(std::string_view name) {
   constexpr std::string_view kLayers = "layers.", kAttention = ".self_attn.";
   const size_t at = name.find(kLayers), attention = name.find(kAttention);

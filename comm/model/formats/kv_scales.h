@@ -14,8 +14,8 @@ struct KvScales {
 
 /// Removes the scales of FP8 KV caches from a safetensors model's tensors and returns the scales by layer. The tensors'
 /// names are model.layers.N.self_attn[.attn|.k_proj|.v_proj].k_scale and v_scale, or kv_scale for both. A missing scale
-/// counts as 1, and so do tensors with a scale for each head. Throws Error, which begins with `path` and names the
-/// tensor, when a scale is not a finite number above zero.
+/// counts as 1. A tensor with a scale for each head is ignored, so that the scale is 1, too. Throws Error, which begins
+/// with `path` and names the tensor, when a scale is not a finite number above zero.
 std::vector<KvScales> TakeKvScales(TensorMap& tensors, int64_t num_layers, const std::string& path);
 
 }  // namespace quire

@@ -39,7 +39,7 @@ void Copy(std::string_view text, char (&to)[kMaxText]) {
   to[size] = '\0';
 }
 
-/// Collects a line and writes it in one call, so that other processes' lines cannot split the line.
+/// Collects the parts of a line. One call then writes the whole line, so that other processes' lines cannot split it.
 struct Line {
   char text[3 * kMaxText];
   size_t size = 0;

@@ -11,8 +11,8 @@ namespace quire {
 /// as before.
 void ReportMappingErrors(const std::string& who);
 
-/// Registers a mapping of MappedFile for the message of ReportMappingErrors. After some hundred mappings, further
-/// mappings are not registered.
+/// Registers a mapping of MappedFile for the message of ReportMappingErrors. At most 512 mappings are registered at a
+/// time; further ones are not.
 void NoteMapping(const std::byte* begin, size_t size, const std::string& path);
 void ForgetMapping(const std::byte* begin);
 

@@ -7,10 +7,11 @@
 
 namespace quire {
 
-/// Joins the parts of each quantised matrix of a safetensors model to one tensor NAME.weight with a ScaledMatrix, and
-/// removes the scales of activations. First checks the types and shapes of all parts against each other. Reads no
-/// numbers of the parts, except shapes that are stored as tensors and, for compressed-tensors, the group of the first
-/// column. Throws Error, which begins with `path` and names the tensor, when a part is missing or does not fit.
+/// Joins the parts of each quantised matrix of a safetensors model to one tensor NAME.weight, with a ScaledMatrix
+/// unless the matrix is MXFP4, and removes the scales of activations. First checks the types and shapes of all parts
+/// against each other. Reads only small parts, such as shapes, tables of numbers and global scales, but not the
+/// matrices' numbers and scales. Throws Error, which begins with `path` and names the tensor, when a part is missing or
+/// does not fit.
 void JoinQuantized(TensorMap& tensors, const StoredQuants& quants, const std::string& path);
 
 /// Each of these functions joins the matrices of one quantisation method.

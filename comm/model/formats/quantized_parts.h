@@ -41,7 +41,7 @@ class QuantizedParts {
   std::string path_;
 };
 
-/// The types that scales may have.
+/// The types that scales of quantised integers may have.
 inline constexpr std::initializer_list<NumberType> kScaleTypes = {NumberType::kF32, NumberType::kF16,
                                                                   NumberType::kBF16};
 

@@ -10,8 +10,8 @@
 
 namespace quire {
 
-/// Where a matrix's integers of 4 or 8 bits are in a file. A word has as many neighbours of a row or of a column as
-/// fit, the first in its lowest bits.
+/// Where a matrix's integers of 4 or 8 bits are in a file. A word holds as many neighbouring integers of a row or of a
+/// column as fit, the first in its lowest bits.
 struct IntGrid {
   const std::byte* data = nullptr;  // little-endian words
   int bits = 8;
@@ -54,7 +54,7 @@ struct ScaleGrid {
 ///  value(row, col) = scale(row, group of col) * (number(row, col) - zero(row, group of col))
 /// The numbers are integers, FP8 E4M3 or 4-bit codes that stand for the numbers of a table. An integer's zero is 8 or
 /// 128 when the file has no zeros; FP8 and codes have no zero. All pointers point into the mapped file and were checked
-/// against its size; only column_groups needs Check().
+/// against its size. The groups that column_groups names are not checked before Check().
 struct ScaledMatrix {
   int64_t rows = 0, cols = 0;
   IntGrid ints;                    // for integers
@@ -82,7 +82,8 @@ struct ScaledMatrix {
   /// Reads the stored integers of `count` columns from `col` on, without subtracting their zeros.
   void Ints(int64_t row, int64_t col, int64_t count, uint8_t* out) const;
   int Zero(int64_t row, int64_t group) const;
-  /// Computes the values of `count` columns from `col` on. Each value is a product, rounded once to fp32.
+  /// Computes the values of `count` columns from `col` on. Each value is the product of a scale and a number (without
+  /// its zero), rounded once to fp32.
   void Decode(int64_t row, int64_t col, int64_t count, float* out) const;
 
  private:

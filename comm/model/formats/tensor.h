@@ -14,7 +14,7 @@ namespace quire {
 
 struct ScaledMatrix;
 
-/// A view of a tensor in a mapped model file. Row-major: the last dimension is contiguous.
+/// A view of a tensor in a mapped model file. It is row-major: the last dimension is contiguous.
 struct Tensor {
   NumberType type = NumberType::kF32;
   std::vector<int64_t> shape;
@@ -30,8 +30,8 @@ struct Tensor {
 
 using TensorMap = std::map<std::string, Tensor>;
 
-/// Returns a tensor's size in bytes. Throws Error, which begins with `what`, when the shape is negative, overflows, or
-/// does not fill whole blocks.
+/// Returns a tensor's size in bytes. Throws Error, which begins with `what`, when an extent is negative, the size
+/// overflows, or rows do not fill whole blocks.
 int64_t CheckedBytes(NumberType type, std::span<const int64_t> shape, const std::string& what);
 
 }  // namespace quire
