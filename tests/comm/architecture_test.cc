@@ -969,7 +969,7 @@ ModelSpec OfGguf(const std::string& architecture, const std::map<std::string, Gg
   return SpecFromGguf(gguf);
 }
 
-TEST(ArchitectureTest, GgufOfLlama4_LeavesChunksRotationAndNormsToItsReaders) {
+TEST(ArchitectureTest, GgufOfLlama4_GetsTheUsualChunksRotationAndNorms_BecauseTheFileStatesNone) {
   const auto read = [](std::map<std::string, GgufValue> more) {
     more.insert({{"block_count", int64_t{4}},
                  {"expert_count", int64_t{16}},
@@ -998,7 +998,7 @@ TEST(ArchitectureTest, GgufOfLlama4_LeavesChunksRotationAndNormsToItsReaders) {
               HasSubstr("interleave_moe_layer_step = 0"));
 }
 
-TEST(ArchitectureTest, GgufOfMimoV2_HasWindowsWithoutTheQuery_AndMustSayTheScaleOfValues) {
+TEST(ArchitectureTest, GgufOfMimoV2_CountsTheTokensBeforeTheQueryAsTheWindow_AndMustStateTheScaleOfValues) {
   const std::map<std::string, GgufValue> keys = {{"attention.key_length", int64_t{24}},
                                                  {"attention.value_length", int64_t{16}},
                                                  {"attention.value_scale", 0.5},

@@ -249,7 +249,7 @@ TEST(HybridGgufTest, MultiTokenPredictionLayers_AreLeftOut) {
               HasSubstr("interval = 0 is out of range"));
 }
 
-TEST(HybridGgufTest, HeadOfFalconH1_IsNotTheEmbedding_WhichHasAnotherFactor) {
+TEST(HybridGgufTest, GgufOfFalconH1_IsRefused_WhenItHasNoHeadOfItsOwn) {
   EXPECT_THAT(RefusalOf("falcon-h1", {}), HasSubstr("the file lacks the head's factor; serve the safetensors"));
 }
 

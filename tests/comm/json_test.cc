@@ -51,7 +51,7 @@ TEST(JsonTest, ValidJson_IsAccepted) {
   }
 }
 
-TEST(JsonTest, InvalidOrAmbiguousJson_IsRefusedWithThePlace) {
+TEST(JsonTest, InvalidOrAmbiguousJson_IsRefused_WithAShortErrorThatNamesTheText) {
   const std::vector<std::string> texts = {"",
                                           " ",
                                           "[",

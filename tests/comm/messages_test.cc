@@ -185,7 +185,7 @@ TEST(MessagesTest, GrammarMessages_SurviveARoundTrip_AndAreRefusedWhenOutOfBound
   EXPECT_THROW(Decode(Encode(Vocabulary{{"a"}, {-1}}, 1, 0)), Error);
 }
 
-TEST(MessagesTest, AdapterMessages_SurviveARoundTrip_AndAreRefusedWithAListedAdaptersNumber) {
+TEST(MessagesTest, AdapterMessages_SurviveARoundTrip_AndAreRefusedWhenTheirNumberBelongsToAListedAdapter) {
   const AdapterMessage order{7, kMostListedAdapters + 1, "/a", "hash", 99};
   const auto adapter = std::get<AdapterMessage>(Decode(Encode(order, 1, 0)));
   EXPECT_EQ(std::tie(adapter.ticket, adapter.number, adapter.path, adapter.fingerprint, adapter.file_bytes),

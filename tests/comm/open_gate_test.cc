@@ -115,7 +115,7 @@ TEST(OpenGateTest, OpenGate_RefusesPeersWhileItIsFull_AndAcceptsOneForEachPeerTh
   EXPECT_EQ(ReadUpTo(there.Accept(), 1), "x");
 }
 
-TEST(OpenGateTest, FullGate_ClosesTheNewestConnectionOfTheLargestNetwork_UntilANewNetworkHasAsMany) {
+TEST(OpenGateTest, FullGate_ClosesTheNewestConnectionOfTheLargestNetwork_UntilTheNewConnectionsNetworkIsAsLarge) {
   const TestOpenGate there;
   std::vector<Descriptor> peers, servers;
   const auto connect = [&](const char* from) {

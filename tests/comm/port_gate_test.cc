@@ -285,7 +285,7 @@ TEST(StrangersTest, AcceptedNetwork_HasEverySecondTurn_WhenOthersWait) {
   EXPECT_EQ(strangers.NextTurn(), nullptr);
 }
 
-TEST(StrangersTest, ConnectionOfAnAcceptedNetwork_IsDropped_OnlyForItsOwnNetwork) {
+TEST(StrangersTest, ConnectionOfAnAcceptedNetwork_IsDroppedForAnotherNetwork_OnlyWhenNoOtherConnectionIsLeft) {
   Strangers strangers;
   strangers.Accepted("10.0.0.5");
   const auto add = [&](const std::string& address) {

@@ -437,7 +437,7 @@ Parts BitsAndBytesParts(const std::string& type, bool nested) {
   return parts;
 }
 
-TEST(QuantizedMatricesTest, BlocksOfBitsAndBytes_PassFromRowToRow_WithPlainAndWithQuantisedScales) {
+TEST(QuantizedMatricesTest, BlocksOfBitsAndBytes_ContinueInTheNextRow_WithPlainAndWithQuantisedScales) {
   for (const bool nested : {false, true}) {
     const Parts parts = BitsAndBytesParts("nf4", nested);
     const TensorMap tensors = parts.Join({.method = Method::kBitsAndBytes});
@@ -497,7 +497,7 @@ TEST(QuantizedMatricesTest, PartsOfBitsAndBytes_AreRefusedByName_WhenMissingOrMi
             state + "has no nested_offset");
 }
 
-TEST(QuantizedMatricesTest, Int8OfBitsAndBytes_HasTheLargestNumberOfEachRow) {
+TEST(QuantizedMatricesTest, Int8OfBitsAndBytes_IsScaledByTheLargestNumberOfEachRow) {
   const auto parts = [] {
     Parts made;
     made.Add("m.weight", NumberType::kInt8, {2, 3}, std::vector<int8_t>{127, -127, 1, 0, 64, -128})

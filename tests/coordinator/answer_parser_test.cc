@@ -310,7 +310,7 @@ TEST(AnswerParserTest, Calls_AreBroken_WhenTheirArgumentsNestTooDeeply) {
   EXPECT_EQ(held.broken[0] + held.content, deep);
 }
 
-TEST(AnswerParserTest, Calls_AreRefused_WhenArgumentsInAStringNestTooDeeply) {
+TEST(AnswerParserTest, Calls_AreNotReturned_WhenArgumentsInAStringNestTooDeeply) {
   const auto call = [](size_t depth) {
     const std::string text = R"({\"a\":)" + std::string(depth, '[') + std::string(depth, ']') + "}";
     const std::string answer = R"(<tool_call>{"name": "noop", "arguments": ")" + text + R"("}</tool_call>)";

@@ -79,7 +79,7 @@ class CacheEventReplaysTest : public testing::Test {
   CacheEventReplays replays_{context_, endpoint_, kBatches};
 };
 
-TEST_F(CacheEventReplaysTest, Client_GetsTheKeptBatchesFromANumberOn_AndTheEnd) {
+TEST_F(CacheEventReplaysTest, Client_GetsAllStoredBatches_FromTheRequestedNumberOn) {
   Client client(context_, endpoint_);
   client.Ask(kBatches - 500);
   EXPECT_EQ(WholeReplay(client), (std::vector<uint64_t>{kBatches - 500, kBatches - 1, 500}));

@@ -460,7 +460,7 @@ TEST(PythonCallTest, WhyNoPythonCall_NamesThePartOfASchemaThatArgumentsCannotExp
   EXPECT_EQ(WhyNoPythonCall(many), "") << "two rows alone";
 }
 
-TEST(AnswerWordsTest, TextWithoutMark_MatchesExactlyTheTextsWithoutTheMarker) {
+TEST(AnswerWordsTest, TextWithoutMark_MatchesExactlyTheTexts_ThatDoNotContainTheMark) {
   const std::string mark = "<ab>";
   const std::regex pattern(TextWithoutMark(mark));
   std::mt19937 random(3);
@@ -475,7 +475,7 @@ TEST(AnswerWordsTest, TextWithoutMark_MatchesExactlyTheTextsWithoutTheMarker) {
   EXPECT_GT(with, 50);
 }
 
-TEST(AnswerWordsTest, BesideWords_MatchesNoBeginningOfAWord) {
+TEST(AnswerWordsTest, BesideWords_MatchesNoText_ThatBeginsAWordOrBeginsWithOne) {
   const std::vector<std::string> words = {"ab(", "abc(", "b("};
   const std::regex pattern(BesideWords(words, " ", "x"));
   std::mt19937 random(3);

@@ -275,7 +275,7 @@ std::string RenderCalled(const std::string& source, const OrderedJson& answer) {
   return ChatTemplate(WithTemplate(source)).Render(Called(answer)).text;
 }
 
-TEST(ChatTemplateTest, CallIds_NameTheirFunctions_WhenTheTemplateShowsThemInPlaceOfNames) {
+TEST(ChatTemplateTest, CallIds_NameTheirFunctions_WhenTheTemplateShowsIdsInPlaceOfNames) {
   const std::string source =
       "{% for m in messages %}{% for c in m.tool_calls or [] %}<{{ c.id }}>{{ c.function.arguments }}{% endfor %}"
       "{% if m.role == 'tool' %}[{{ m.tool_call_id }}]{{ m.content }}{% endif %}{% endfor %}";

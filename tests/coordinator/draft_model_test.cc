@@ -56,7 +56,7 @@ TEST(DraftModelPairTest, ModelsThatCannotGuess_AreRefused_WithBothNames) {
   EXPECT_THAT(problem("nowhere", "gqa"), HasSubstr("nowhere"));
 }
 
-TEST(PredictionLayerPairTest, Assignment_NamesTheModelsOwnFiles_OrRefusesFilesWithoutSuchALayer) {
+TEST(PredictionLayerPairTest, MtpAssignment_NamesTheModelsFiles_AndFilesWithoutAPredictionLayerAreRefused) {
   Topology topology;
   topology.speculation.method = SpeculationMethod::kMtp;
   topology.speculation.num_tokens = 3;

@@ -106,7 +106,7 @@ TEST(PredictionTest, Search_BoundsComparisons_AndLooksAtTheNearestPlacesFirst) {
   EXPECT_EQ(GuessOf(with_long_part(2000), answer, 1), (Tokens{2})) << "it is farther than the comparisons reach";
 }
 
-TEST(RepeatProposerTest, Search_BoundsComparisons_InATextOfOneToken) {
+TEST(RepeatProposerTest, Search_LimitsItsComparisons_InATextThatRepeatsOneToken) {
   // The eight tokens before 77 equal the text's last eight tokens. At all nearer places only seven tokens match.
   const auto text_of = [](size_t runs) {
     Tokens text(8, 1);
@@ -188,7 +188,7 @@ TEST(EarlierAnswersTest, Memory_IsBounded_AndKeepsTheNewestAnswers) {
   EXPECT_EQ(Found(answers, Of("1"), {1, 2, 3}), Tokens{4});
 }
 
-TEST(EarlierAnswersTest, SaltsOfOneClient_DisplaceNoAnswersOfOthers) {
+TEST(EarlierAnswersTest, ManySaltsOfOneClient_DisplaceNoAnswers_OfOtherClients) {
   EarlierAnswers answers;
   for (const char* salt : {"x", "y"}) answers.Add(Of("b", salt), Tokens{1, 2, 3, 4});
   for (size_t i = 0; i <= 3 * EarlierAnswers::kMostOwners; ++i)
@@ -448,7 +448,7 @@ TEST_F(DraftingTest, Drafts_TakeOnlyTheRestOfTheStepsTokenBudget) {
   EXPECT_EQ(plan.drafts, (std::vector<Draft>{{0, {10, 11}}})) << "1 + 2 tokens beside a prompt of 5";
 }
 
-TEST_F(DraftingTest, Drafts_MayFillThePool_WhenTheirRequestMay) {
+TEST_F(DraftingTest, Drafts_MayTakeTheLastFreeBlock_WhenNoOtherSequenceRuns) {
   Make(2);
   Begin(5);
   said_.next = {10, 11, 12, 13};
@@ -521,7 +521,7 @@ TEST_F(DraftsThatMustPay, Drafts_NeedNotPay_WhenTheClientSentAPrediction) {
 }
 
 /// In a pipeline a step that waits for results costs the time of the other stages.
-TEST_F(DraftsThatMustPay, Steps_AreSeldomHeldUp_InAPipeline) {
+TEST_F(DraftsThatMustPay, Drafts_AreSeldomTried_WhenTheyFailInAPipeline) {
   options_.scheduler.num_stages = 3;
   EXPECT_LE(LossOf(1500, 0, true), 0.012);
   EXPECT_LE(Counts().drafts, 7) << "a try costs two steps of the other stages, and fifteen are allowed";

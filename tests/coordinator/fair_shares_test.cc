@@ -627,7 +627,7 @@ TEST_F(FairSharesTest, LongPrompts_GetEvenPartsOfTheSteps_WhenManyClientsSendThe
   for (RequestId id = 2; id <= 4; ++id) EXPECT_NEAR(tokens[id], tokens[1], 0.1 * tokens[1]);
 }
 
-TEST_F(FairSharesTest, Pass_HasNoSmallerPartOfTheStep_WhereOtherClientsTextsWaitForItToEnd) {
+TEST_F(FairSharesTest, Pass_HasNoSmallerPartOfTheStep_WhileOtherLongPromptsWaitForItsEnd) {
   Make(20'000, 3, 512, false, true);  // three places: no second pass may begin
   ASSERT_FALSE(SubmitText(1, "a", 9000));
   ASSERT_FALSE(SubmitText(2, "b", 9000));
@@ -672,7 +672,7 @@ TEST_F(FairSharesTest, PromptInSlices_IsComputedFromTheFirstSliceAgain_WhenTheWo
   EXPECT_EQ(TokensOf(1), 1u);
 }
 
-TEST_F(FairSharesTest, PromptInSlices_Waits_WhileOthersTakeTheKeptRowsSlotsOrBlocks) {
+TEST_F(FairSharesTest, PromptInSlices_Waits_WhileOtherLongPromptsFillTheirShareOfRowsSlotsOrBlocks) {
   const auto running = [this] {
     Step();
     Step();

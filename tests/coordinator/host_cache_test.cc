@@ -119,7 +119,7 @@ TEST_F(HostCacheTest, Blocks_AreCopiedBesideSteps_AFewAtATime) {
   EXPECT_EQ(host().num_copies(), 5);
 }
 
-TEST_F(HostCacheTest, HalfOfTheHostPool_KeepsCopiesOfBlocksThatTheDeviceHasNotReused) {
+TEST_F(HostCacheTest, CopiesOfBlocksStillCachedOnTheDevice_TakeAtMostHalfOfTheHostPool) {
   Make([](EngineOptions& o) { o.blocks.num_host_blocks = 8; });
   Serve(1);
   Serve(2, 1);

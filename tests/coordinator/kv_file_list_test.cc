@@ -53,7 +53,7 @@ TEST(KvFileListTest, FilesToRemove_AreThoseUsedLongestAgo_UntilATwentiethOfTheBy
   EXPECT_THAT(files.Surplus(201), ElementsAre(Pair("old", "own")));
 }
 
-TEST(KvFileListTest, Surplus_NamesFiles_WhenThereAreTooManyFiles) {
+TEST(KvFileListTest, Surplus_ReturnsAboutATwentiethOfTheFiles_WhenTheirNumberIsAtTheLimit) {
   KvFileList files("own", int64_t{1} << 40);
   std::vector<KvFolder::Entry> entries;
   for (int64_t i = 0; i < KvFileList::kMostFiles; ++i)

@@ -70,7 +70,7 @@ TEST(LarkPattern, Errors_NameTheUnsupportedPart) {
   EXPECT_EQ(LarkFault(""), "is no lark grammar: it has no rule called start");
 }
 
-TEST(LarkPattern, PatternOfLark_RefusesGrammars_ThatUnfoldTooFar) {
+TEST(LarkPattern, PatternOfLark_RefusesGrammars_WithTooLongPatternsOrTooDeepBrackets) {
   std::string grammar = "start: r0\n";
   for (int i = 0; i < 40; ++i) grammar += fmt::format("r{}: r{} r{}\n", i, i + 1, i + 1);
   EXPECT_NE(LarkFault(grammar + "r40: \"x\"").find("comes to a pattern of more than 65536 bytes"), std::string::npos);

@@ -54,14 +54,14 @@ TEST(LearnedCostTest, Cost_StaysPositive_WhenTheFitWouldBeNegative) {
   EXPECT_GT(cost.TokenSeconds(0), 0);
 }
 
-TEST(LearnedCostTest, LearnedCost_LeavesOutTheTimeOfSwaps) {
+TEST(LearnedCostTest, TokenSeconds_LeavesOutTheTimeOfSwaps) {
   LearnedCost cost;
   cost.Observe(100, 0, 10, 3, 2);
   EXPECT_DOUBLE_EQ(cost.TokenSeconds(0), 0.01);
   EXPECT_DOUBLE_EQ(cost.SwapSeconds(10), 4) << "out and back";
 }
 
-TEST(LearnedCostTest, MovingIsQuicker_ComparesBlocksWithTheirTokens) {
+TEST(LearnedCostTest, MovingIsQuicker_ComparesMovingBlocksWithComputingTheirTokens) {
   LearnedCost cost;
   EXPECT_FALSE(cost.MovingIsQuicker(1, 0, 16)) << "nothing is known";
   cost.Observe(100, 50, 0, 0.1, 0);  // 1 ms a token
@@ -71,7 +71,7 @@ TEST(LearnedCostTest, MovingIsQuicker_ComparesBlocksWithTheirTokens) {
   EXPECT_FALSE(cost.MovingIsQuicker(2, 0, 32));
 }
 
-TEST(LearnedCostTest, BlocksBeside_FitIntoAPartOfAStep) {
+TEST(LearnedCostTest, BlocksBeside_CountsTheBlocksMovedWithinAPartOfTheStepsTime) {
   LearnedCost cost;
   cost.SetBlockSeconds(0.001);
   EXPECT_EQ(cost.BlocksBeside(1, 64), 1) << "before the first step";

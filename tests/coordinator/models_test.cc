@@ -137,7 +137,7 @@ TEST(ModelListTest, Model_InheritsTheDocumentsSettings_UnlessTheModelHasOwnSetti
   EXPECT_EQ(ModelTopology(t, 0).scheduler.max_model_len, 64);
 }
 
-TEST(ModelListTest, Groups_HavePortsAndJournalsOfTheirOwn) {
+TEST(ModelListTest, EachReplicaOfEachModel_HasPortsAndAJournalOfItsOwn) {
   const Topology t = ListOf(
       "transport: {bind: 127.0.0.1, ports: [7000, 7001]}\njournal: /j\n"
       "models: [{name: a, path: /a, parallel: {replicas: 2}}, {name: b, path: /b}, {name: c, path: /c}]\n");

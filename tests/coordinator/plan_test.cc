@@ -172,7 +172,7 @@ TEST(CutSpeedTest, FastestCut_IsAdvised_ForEachNumberOfStreams) {
   EXPECT_TRUE(AdviceOf({tensor}).empty()) << "nothing to choose from";
 }
 
-TEST(CutSpeedTest, LargestStage_SetsTheTime_WhereAllStagesHaveStreams) {
+TEST(CutSpeedTest, LargestStage_SetsTheTimeOfAStep_WhenStreamsFillAllStages) {
   CutSpeed cut{.tensor = 1, .pipeline = 4, .streams = 32, .compute = 0.04, .wait = {0, 2e-3}, .largest_stage = 0.25};
   EXPECT_NEAR(cut.seconds(), 0.042, 1e-12) << "even stages";
   cut.largest_stage = 0.4;

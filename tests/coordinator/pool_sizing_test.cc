@@ -283,7 +283,7 @@ TEST(PoolSizingTest, WhatWorkersTakeBesideWeightsAndBlocks_CountsAgainstTheHosts
       std::string::npos);
 }
 
-TEST(PoolSizingTest, SizesBeyondTheFreeMemory_CauseAWarning_WithWhatStepsTake) {
+TEST(PoolSizingTest, SizesAndMemoryOfSteps_CauseAWarning_WhenTogetherTheyExceedTheFreeMemory) {
   Topology t;
   t.cache.memory_bytes = kGiB;
   std::vector<RankInfo> ranks = Ranks(5 * kGiB / 2);

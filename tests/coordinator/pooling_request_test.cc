@@ -137,7 +137,7 @@ TEST(PoolingRequestTest, Classes_AreThoseOfAClassifier_AndPlainNumbersOnRequest)
   EXPECT_EQ(Fault(ParseClassifyRequest, Json::object(), kClasses), "input");
 }
 
-TEST(PoolingRequestTest, Task_ChoosesWhatPoolingAnswers) {
+TEST(PoolingRequestTest, TaskField_ChoosesVectorsOrWeightsOfTokens_InsteadOfTheWholePrompts) {
   const auto pooling = [](const Json& body, const PoolingOptions& options, PoolingTerms& terms) {
     return ParseBody(ParsePoolingRequest, body, options, terms).sampling.pooling;
   };

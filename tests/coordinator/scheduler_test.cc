@@ -589,7 +589,7 @@ TEST_F(OrderTest, Request_Fails_AtItsOwnDeadline) {
   EXPECT_NE(sinks_[1].error.find("5"), std::string::npos);
 }
 
-TEST_F(OrderTest, Deadline_Holds_DespiteRounding) {
+TEST_F(OrderTest, OverdueRequest_Fails_WhenRoundingMakesItsAgeEqualToItsLimit) {
   Make(60);
   auto request = MakeRequest(1, {5, 5}, 100, sinks_[1]);
   request->arrival_seconds = 1.1;

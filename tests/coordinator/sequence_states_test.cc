@@ -285,7 +285,7 @@ TEST_F(SequenceStatesTest, Drafts_EndWhereAStateIsKept_AndTheirBlocksCauseNoSeco
 }
 
 /// An answer ends inside a run of accepted drafts. The sequence's state then includes tokens after the answer's end.
-TEST_F(SequenceStatesTest, LastState_IsKept_OnlyWhenItHasNoTokensBeyondTheAnswer) {
+TEST_F(SequenceStatesTest, LastState_IsKept_OnlyWhenItCoversExactlyTheSequencesTokens) {
   for (const int end : {16, 15, 13}) {
     manager_ = std::make_unique<BlockManager>(StateOptions(100));
     Sequence a = Prompt(PlacedTokens(9));
@@ -317,7 +317,7 @@ TEST_F(SequenceStatesTest, Swap_MovesTheState_AndKeepsItShared) {
   EXPECT_EQ(manager_->host_pool().num_held(), 0);
 }
 
-TEST_F(SequenceStatesTest, Find_ReturnsThePrefixWithItsState_ForPins) {
+TEST_F(SequenceStatesTest, Find_ReturnsThePrefixWithItsState_OnlyWhereAStateIsKept) {
   Sequence a = Prompt(PlacedTokens(9));
   Compute(a, 9);
   const Blocks found = manager_->prefixes().Find("", PlacedTokens(13));
@@ -445,7 +445,7 @@ TEST_F(EngineStatesTest, Request_IsRefused_WhenItFitsOnlyWithoutItsStates) {
 
 // At their full length both requests need the whole pool. States that are kept as checkpoints must not cause a
 // preemption.
-TEST_F(EngineStatesTest, KeptStates_CauseNoPreemption) {
+TEST_F(EngineStatesTest, Requests_AreNotPreempted_ForTheBlocksOfKeptStates) {
   engine_.StartEpoch(1, {13, 12, 2});
   EXPECT_FALSE(Submit(1, 9, 8));
   EXPECT_FALSE(Submit(2, 9, 8));

@@ -155,7 +155,7 @@ void AwaitDone(const std::atomic<int>& done, int count) {
   for (int now = done; now < count; now = done) done.wait(now);
 }
 
-TEST(WorkPoolTest, Client_RestsWhileWorkersCompute_ButOtherClientsDoNot) {
+TEST(WorkPoolTest, ClientBeyondItsShare_WaitsWhileWorkersCompute_ButOtherClientsDoNot) {
   WorkPool pool({.threads = 1, .large_bytes = SIZE_MAX, .beside_workers = true});
   std::atomic<int> mallory{0}, alice{0};
   // `much` is more time than the client's allowance. After so much work the client's jobs must wait for 2 to 5 s.

@@ -267,7 +267,7 @@ class KubernetesTest(unittest.TestCase):
             for each in broken:
                 kubernetes_validate.validate(each, "1.37", strict=True)
 
-    def test_leader_worker_set_is_complete_and_confined(self):
+    def test_leader_worker_set_agrees_with_its_topology_and_mounts_only_files_of_its_config_map(self):
         objects = manifests()
         self.check_objects(objects)
         config = of_kind(objects, "ConfigMap")[0]["data"]

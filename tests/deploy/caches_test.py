@@ -86,7 +86,7 @@ class FolderTest(Case):
         self.assertEqual(self.folder(QUIRE_CACHE=home + "/own/cache").returncode, 0)
         self.assertEqual(self.mode(home + "/own/cache"), 0o755)
 
-    def test_cache_folder_is_in_the_home_of_passwd_without_home_variable(self):
+    def test_cache_folder_is_in_the_home_that_passwd_names_when_the_home_variable_is_unset_empty_or_relative(self):
         known = subprocess.run(["getent", "passwd", str(os.getuid())], capture_output=True, text=True).stdout.split(":")[5]
         for home in ({}, {"HOME": ""}, {"HOME": "."}):
             made = self.folder(**home)

@@ -116,7 +116,7 @@ class AdaptersTest(unittest.TestCase):
             self.assertEqual(replay.returncode, 0, replay)
             self.assertIn("every plan is the same", replay.stdout)
 
-    def test_bad_adapters_are_refused_at_the_start_by_name(self):
+    def test_server_does_not_start_with_bad_adapters_and_names_the_error(self):
         for flags, words in ((["--lora-modules", "a=/none"], "/none"),
                              (["--lora-modules", "a"], "give NAME=PATH"),
                              (named("qwen2_all"), "tensor base_model.model."),

@@ -77,7 +77,7 @@ class ServedTest(Batch):
         cls.server = Server("-tp", "2", "--threads-per-worker", "1", model=TINY)
         cls.addClassCleanup(cls.server.__exit__)
 
-    def test_batch_sends_and_keeps_bodies_with_their_order_and_digits(self):
+    def test_batch_keeps_the_order_of_members_and_the_digits_of_numbers_in_bodies(self):
         """JSON members keep their order, and numbers keep their digits, on the way to the server and back."""
         names = ["zebra", "mango", "apple"]
         schema = {"type": "object", "properties": {name: {"enum": [1]} for name in names}, "required": names, "additionalProperties": False}
@@ -160,7 +160,7 @@ class Played(Batch):
 
 
 class StrangerTest(Played):
-    def test_batch_accepts_answers_with_any_usage(self):
+    def test_batch_accepts_answers_whose_usage_is_missing_or_malformed(self):
         usages = [None, {}, {"completion_tokens": None}, {"completion_tokens": "x"}, {"completion_tokens": 3}]
         self.write(*(line(str(n), {"n": n}) for n in range(len(usages))))
         result = self.run_batch(self.serve(lambda handler, body: self.reply(handler, 200, {"usage": usages[body["n"]]})))

@@ -109,7 +109,7 @@ class FilesTest(BatchCase):
         file = self.upload("x", expires_after={"anchor": "created_at", "seconds": 3600})
         self.assertEqual(file.expires_at, file.created_at + 3600)
 
-    def test_uploads_that_are_wrong_are_refused_with_the_field(self):
+    def test_uploads_with_an_invalid_field_are_refused_with_the_fields_name(self):
         for more, param in (({"purpose": "assistants"}, "purpose"), ({"purpose": "batch", "expires_after": {"anchor": "created_at", "seconds": 5}}, "expires_after")):
             with self.assertRaises(openai.BadRequestError) as refused:
                 self.client.files.create(file=io.BytesIO(b"x"), **more)
@@ -121,7 +121,7 @@ class FilesTest(BatchCase):
         status, answer = self.server.post("/v1/files", {"purpose": "batch"})
         self.assertEqual((status, "multipart/form-data" in answer["error"]["message"]), (415, True), answer)
 
-    def test_foreign_pages_cannot_post_files(self):
+    def test_pages_of_other_origins_cannot_post_files(self):
         form = b'--x\r\nContent-Disposition: form-data; name="file"\r\n\r\nx\r\n--x--\r\n'
         for origin, allowed in (("", True), ("http://evil.example", False)):
             headers = {"Content-Type": "multipart/form-data; boundary=x", **({"Origin": origin} if origin else {})}
@@ -179,7 +179,7 @@ class BatchesTest(BatchCase):
         self.assertIsNotNone(failed.failed_at)
         self.assertIsNone(failed.output_file_id)
 
-    def test_wrong_batch_creations_are_refused_with_the_field(self):
+    def test_batches_with_an_invalid_field_are_refused_with_the_fields_name(self):
         file = self.upload(line("a", prompt=[5]))
         good = {"input_file_id": file.id, "endpoint": "/v1/completions", "completion_window": "24h"}
         for field, value in (("input_file_id", "file-0"), ("endpoint", "/v1/rerank"), ("completion_window", "soon"), ("completion_window", "0h"), ("completion_window", "0" * 100 + "24h"),
@@ -274,7 +274,7 @@ class BatchesTest(BatchCase):
         self.assertEqual(self.client.batches.retrieve(batch.id).status, "in_progress")
         self.client.batches.cancel(batch.id)
 
-    def test_metrics_and_settings_tell_of_batches(self):
+    def test_metrics_status_and_settings_report_batches(self):
         self.wait(self.create(generations(3, 2)), "completed")
         page = self.server.get("/metrics", admin=True)
         for what in ('quire:batches{status="completed"} 1', "quire:batch_files 2", 'quire:batch_requests_total{result="completed"} 3', "quire:batch_requests_running 0"):

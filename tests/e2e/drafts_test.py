@@ -261,7 +261,7 @@ class DraftModelTest(unittest.TestCase):
                 found = re.search(r"(?m)^quire:kv_disk_found_blocks_total\S* (\S+)$", server.get("/metrics", admin=True))
                 self.assertGreater(float(found.group(1)), 0)
 
-    def test_a_draft_model_that_cannot_guess_is_refused_by_name(self):
+    def test_a_draft_model_with_other_tokens_or_without_files_is_refused_by_name(self):
         with tempfile.TemporaryDirectory(prefix="quire-drafts-") as folder:
             path = os.path.join(folder, "tokens")
             shutil.copytree(TINY, path)
@@ -333,7 +333,7 @@ class PredictionLayerTest(unittest.TestCase):
             for part in ("kv_bytes_per_block", "weight_bytes"):
                 self.assertEqual(with_layer[part] > without[part], rank == 0, part)
 
-    def test_files_without_prediction_layers_are_refused_by_name(self):
+    def test_method_mtp_is_refused_for_an_architecture_without_prediction_layers(self):
         for command in (["serve"], ["check"]):
             refused = subprocess.run([QUIRE, *command, "--model", TINY, "--speculative-config", self.MTP], capture_output=True, text=True,
                                      stdin=subprocess.DEVNULL, timeout=60)

@@ -273,7 +273,7 @@ class CrossEncoderTest(EncoderCase):
         singles = [self.post(server, "/v1/score", text_1=query, text_2=document)["data"][0] for query, document in zip(queries, documents)]
         self.assertEqual([pair["score"] for pair in pairs], [single["score"] for single in singles])
 
-    def test_scores_are_logits_where_the_files_name_no_activation(self):
+    def test_scores_are_logits_when_the_files_name_the_identity_as_activation(self):
         path = os.path.join(self.folder(), "model")
         shutil.copytree(os.path.join(MODELS, "bert_pairs"), path)
         with open(os.path.join(path, "config.json"), "r+", encoding="utf-8") as f:

@@ -79,7 +79,7 @@ class LargeValuesTest(unittest.TestCase):
         with Server(*flags, model=self.model) as server:
             return server.post("/v1/completions", {"prompt": [5, 6, 7], "max_tokens": 8, "temperature": 0, "ignore_eos": True, "logprobs": 1})
 
-    def test_values_beyond_float16_end_the_request_and_exact_serves_it(self):
+    def test_values_beyond_float16_fail_the_request_unless_the_cache_has_another_type(self):
         status, answer = self.answer()
         self.assertEqual(status, 500)
         self.assertIn("no numbers", answer["error"]["message"])
@@ -297,7 +297,7 @@ class StartFaultTest(unittest.TestCase):
         result = run_quire("serve", "--model", TINY, "--port", "0", "--admin-port", "0", env={"PATH": "/nowhere"})
         self.expect(result, 2, "mpirun is not installed")
 
-    def test_every_command_exits_with_2_where_no_new_start_can_help(self):
+    def test_commands_except_check_exit_with_2_on_wrong_files_flags_or_arguments(self):
         with tempfile.TemporaryDirectory() as folder:
             file, gone = os.path.join(folder, "file"), os.path.join(folder, "gone")
             open(file, "w").close()

@@ -772,7 +772,7 @@ EXCEPTIONS = {
 class CommandLineTest(unittest.TestCase):
     """Tests messages of the program about unknown words and about itself."""
 
-    def test_unknown_words_of_a_command_line_end_with_status_2_and_one_line(self):
+    def test_unknown_arguments_end_the_program_with_status_2_and_a_message_of_one_line(self):
         for arguments, said in ((("serve", "-xyz", TINY), "quire serve has no flag -xyz"),
                                 (("-hf", "ORG/REPO"), "quire has no flag -hf"),
                                 (("serve", TINY, "left"), 'quire serve takes no further "left"'),
@@ -800,7 +800,7 @@ class CommandLineTest(unittest.TestCase):
                 self.assertEqual(status, expected, answer)
             self.assertEqual(server.get("/admin/status", admin=True)["settings"]["served_model_aliases"], ["second"])
 
-    def test_help_has_groups_and_examples_and_the_manual_its_sections(self):
+    def test_help_has_groups_and_examples_and_manual_has_its_sections(self):
         shown = quire("serve", "--help").stdout
         for heading in ("Model:", "Computing:", "KV cache:", "Scheduling:", "Serving:", "Watching:", "Examples:"):
             self.assertIn("\n" + heading, shown)

@@ -339,7 +339,7 @@ class KeysTest(unittest.TestCase):
         self.assertEqual(status, 200, answer)
         self.assertEqual(set(self.server.admin_get("/admin/config", self.watch)["settings"]["key_limits"]), {"bob"})
 
-    def test_key_limit_for_an_unknown_key_is_warned_of(self):
+    def test_server_warns_of_a_limit_for_an_unknown_key(self):
         self.patch({"carol": {"max_blocks": 3}})
         self.assertIn("server.key_limits limits nobody under carol", self.server.text())
         self.patch({"carol": None})

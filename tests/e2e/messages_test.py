@@ -226,7 +226,7 @@ class FormTest(MessagesCase):
         self.assertEqual(counted, self.rendered(messages=HI) + 1)
         self.assertEqual(self.ask(messages=begun, logit_bias=ONLY_A)["content"][0]["text"], "AAAA")
 
-    def test_models_are_listed_in_the_form_that_the_client_knows(self):
+    def test_models_are_listed_in_anthropics_form_for_anthropics_clients(self):
         def get(path, method="GET", **headers):
             connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
             connection.request(method, path, headers=headers)
@@ -360,7 +360,7 @@ class AgentsTest(ToolsCase):
         self.assertEqual(events[-2][1]["context_management"], {"applied_edits": []})
         self.assertEqual(events[-2][1]["delta"]["stop_reason"], "tool_use")
 
-    def test_deferred_tools_cost_nothing_until_they_are_found(self):
+    def test_deferred_tools_add_no_prompt_tokens_until_they_are_found(self):
         self.assertEqual(self.count(tools=[*self.TOOLS, self.LATE]), self.count())
         found = [*self.TURNS, {"role": "assistant", "content": [{**self.CALL, "id": "t2"}]},
                  {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t2", "content": [{"type": "tool_reference", "tool_name": "late"}]}]}]

@@ -169,7 +169,7 @@ class RoomTest(LifeCase):
         events = self.server.stream("/v1/completions", body)
         return sum(len(e["choices"][0].get("token_ids") or []) for e in events)
 
-    def test_a_busy_model_is_kept_and_a_waiting_client_learns_its_name(self):
+    def test_a_busy_model_stays_loaded_and_clients_of_another_model_learn_its_name(self):
         server = self.server
         self.expect_golden(server, "second")
         with concurrent.futures.ThreadPoolExecutor(1) as pool:

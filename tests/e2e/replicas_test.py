@@ -197,7 +197,7 @@ class ReplicasTest(unittest.TestCase):
             self.assertTrue(all(r["generated_tokens"] > 0 for r in status["replicas"]))
             self.expect_rest(server)
 
-    def test_prefill_replica_computes_prompts_and_the_other_answers(self):
+    def test_prefill_replica_computes_prompts_and_the_other_replica_generates_answers(self):
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
             f.write(f"model: {{path: {TINY}}}\nparallel: {{tensor: 2, replicas: 2, prefill_replicas: 1}}\n"
                     "cache: {num_blocks: 4000, host_swap: 50MiB}\n")

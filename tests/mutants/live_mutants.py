@@ -24,6 +24,6 @@ MUTANTS = [
     Mutant("live: the memory of requests stays", SERVE, "data_memory_.SetLimits({now.limits.memory_bytes, now.limits.memory_bytes_per_client});", "",
            live(SERVER + "test_request_memory_limits_change_while_the_server_runs")),
     Mutant("live: limits of keys stay", SERVE, "data.SetKeyLimits(now.key_limits);", "", live("KeysTest.test_key_limits_change_while_the_server_runs")),
-    Mutant("live: nobody is warned of limits without a key", SERVE, "gates_->NoteKeyLimits(now.key_limits);", "", live("KeysTest.test_key_limit_for_an_unknown_key_is_warned_of")),
+    Mutant("live: nobody is warned of limits without a key", SERVE, "gates_->NoteKeyLimits(now.key_limits);", "", live("KeysTest.test_server_warns_of_a_limit_for_an_unknown_key")),
     Mutant("live: changes are not written down", "coordinator/api/access/audit_log.cc", ' || method == "PATCH"', "", live("KeysTest.test_patch_needs_the_control_scope_and_is_audited")),
 ]
