@@ -19,7 +19,7 @@ constexpr int kLargestBlock = 256;  // tokens of the largest block that is measu
 // because that throughput includes the end of the trace, when few requests are left.
 constexpr std::array kRateShares{0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.4, 1.6};
 
-/// Returns the run of the policy; aborts when there is none.
+/// Returns the run with these lengths and this policy; aborts when there is none.
 const MemoryRun& Find(const std::vector<MemoryRun>& runs, LengthDistribution lengths, KvPolicy policy) {
   const auto run = std::find_if(runs.begin(), runs.end(),
                                 [&](const MemoryRun& r) { return r.lengths == lengths && r.policy == policy; });

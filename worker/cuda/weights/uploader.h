@@ -37,7 +37,8 @@ class Uploader {
   void Upload(void* to, const std::vector<RowSource>& rows, Range cols, int64_t width) {
     UploadPieces(to, rows, {cols}, width);
   }
-  /// Uploads as Upload does, with the columns of several pieces, which follow one another.
+  /// Uploads as Upload does, but takes the columns of several ranges from each row. In `to` these columns stand one
+  /// after another.
   void UploadPieces(void* to, const std::vector<RowSource>& rows, const std::vector<Range>& pieces, int64_t width);
   /// Uploads whole rows in quantised form: `to` is the data of a kernels::QuantizedMatrix of type `type`,
   /// [rows.size(), columns].
