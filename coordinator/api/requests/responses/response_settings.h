@@ -12,8 +12,8 @@ namespace quire {
 /// text longer than OpenAI allows.
 void CheckRepeated(const JsonObject& body);
 
-/// Returns the settings, including defaults, as members of a JSON object without its braces. defaults: the values of
-/// sampling settings that the request does not set.
+/// Returns the request's settings, including defaults, as members of a JSON object without its braces. `defaults`: the
+/// values of sampling settings that the request does not set.
 std::string SettingsOf(const JsonObject& body, const SamplingDefaults& defaults);
 
 }  // namespace quire

@@ -65,10 +65,11 @@ class OfferedTools {
   std::vector<std::string> met_;  // names of the list that is being added
 };
 
-/// Returns the bytes of memory that the names take.
+/// Returns about how many bytes of memory `tools` takes.
 int64_t BytesOf(const ResponseTools& tools);
 
-/// Returns the text argument of a custom tool, from the JSON of the call's arguments, which may have been cut off.
+/// Returns the text argument of a custom tool's call. `arguments`: the call's arguments as JSON, which may have been
+/// cut off. Returns `arguments` itself if it has no such text.
 std::string CustomInputOf(const std::string& arguments);
 
 }  // namespace quire
