@@ -11,8 +11,8 @@
 
 namespace quire {
 
-/// Decides from past losses which hosts the next epoch should avoid: a host that did not answer after one loss, any
-/// other host after two losses. A loss is forgotten after kMemory.
+/// Decides from past losses which hosts the next epoch should avoid: an unreachable host after one loss, any other host
+/// after two losses. A loss is forgotten after kMemory.
 class HostHealth {
  public:
   using Clock = std::chrono::steady_clock;

@@ -28,7 +28,7 @@ class WorkerGroup {
     std::chrono::seconds load_deadline{600};
     std::shared_ptr<const Vocabulary> vocabulary;  // null: no sequence may have a grammar
   };
-  /// Binds the endpoint. `launcher`: null when another party starts the workers. The launcher must outlive the group.
+  /// Binds both endpoints. `launcher`: null when another party starts the workers. The launcher must outlive the group.
   explicit WorkerGroup(Options options, LauncherWatch* launcher = nullptr);
 
   /// Sets the listener; null: none. The listener must outlive the group or be reset.
@@ -80,7 +80,8 @@ class WorkerGroup {
     for (Rank rank = 0; rank < size(); ++rank) Send(rank, message);
   }
 
-  /// Waits until wake_fd is readable or the time (in milliseconds) has passed, and checks heartbeats meanwhile.
+  /// Waits once: until wake_fd is readable, a worker sends something, or timeout_millis milliseconds have passed. Then
+  /// checks heartbeats and the launcher.
   void Idle(int wake_fd, int timeout_millis);
 
   /// Asks every rank to end, and does not wait until the ranks have ended.
