@@ -16,8 +16,8 @@
 
 namespace quire {
 
-/// The inputs of an Engine as data: one struct for each call of the same name in engine.h. Structs refer to large
-/// values, which need to last only until Engine::Apply returns.
+/// The inputs of an Engine as data: a struct for each such call in engine.h (Plan: NextPlan, Commit: CommitStep,
+/// Expire: ExpireOverdue). Structs refer to large values, which need to last only until Engine::Apply returns.
 namespace command {
 
 struct Submit {

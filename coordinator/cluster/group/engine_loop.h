@@ -29,8 +29,7 @@ class EngineLoop : private WorkerGroupListener {
   /// Ends the thread, and drops every request and task, so that none outlives the objects that it uses.
   void Stop();
 
-  /// Queues `task`, which runs on the engine's thread after all tasks that were posted before. Callable from any
-  /// thread.
+  /// Queues `task` to run on the engine's thread, after the tasks posted before. Callable from any thread.
   void Post(std::function<void(Engine&)> task);
 
   /// Replaces the workers while requests wait. Once no step is outstanding and cached blocks are on the disk (3 s at

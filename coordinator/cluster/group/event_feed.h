@@ -63,8 +63,7 @@ class EventFeed {
     uint64_t lost = 0;  // events overwritten before the reader read them
     uint64_t left_out = 0;  // events dropped by the rate limit since the start
   };
-  /// Returns at most `most` events after number `last`, the oldest first. Also returns how many events were lost to
-  /// this reader, and how many the rate limit has dropped since the start.
+  /// Returns at most `most` events after number `last`, the oldest first, and the counts of lost and dropped events.
   Batch After(uint64_t last, size_t most) const;
   /// Returns the events of a request that are not overwritten yet.
   std::vector<ServerEvent> OfRequest(const std::string& name) const;

@@ -60,7 +60,7 @@ class HostCache : public CacheListener {
   int64_t num_copied() const { return num_copied_; }
   int64_t num_found() const { return num_found_; }
 
-  /// Aborts unless exactly the host blocks with copies are kept, and the counts are right.
+  /// Aborts unless exactly the host blocks with copies of blocks or states are kept, and the counts are right.
   void CheckIntegrity() const;
 
   template <class Archive>

@@ -41,7 +41,7 @@ class PrefixSharing {
   const BlockHash* HashOfBlock(Sequence& sequence, int index);
   /// Returns the tokens of full block `index`.
   std::span<const TokenId> TokensOfBlock(const Sequence& sequence, int index) const;
-  /// True when the sequence ends at a block boundary and all its blocks' contents have ids.
+  /// True when the sequence's computed tokens fill its blocks, and the contents of all these blocks have ids.
   bool StandsAtNamedBlocks(const Sequence& sequence) const;
   /// Makes full blocks of computed and known tokens findable.
   void NameComputed(Sequence& sequence);
