@@ -354,7 +354,7 @@ size_t SignOfNamedModel(const std::string& text) {
   return sign == 0 || std::filesystem::exists(text, ignored) ? std::string::npos : sign;
 }
 
-/// Returns a model as an entry of a list.
+/// Returns a model as an entry of the list `models` of a topology file.
 YamlNode ModelNode(const std::string& name, const std::string& path, const std::string& flag) {
   return {.kind = YamlNode::Kind::kMapping,
           .entries = {{"name", ValueAsItIs(name, flag)}, {"path", ValueAsItIs(path, flag)}}};

@@ -41,7 +41,7 @@ struct ClientAnswer {
 };
 
 /// Called with the part of the body that has arrived so far, if the status is 200. The callback may remove bytes from
-/// its front. An exception from the callback ends the exchange.
+/// the front of `body`. An exception from the callback ends the exchange.
 using OnBody = std::function<void(std::string& body)>;
 
 /// Sends the request over a new connection. The arguments must outlive the call. Network and server errors never throw.

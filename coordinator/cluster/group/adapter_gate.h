@@ -36,8 +36,8 @@ class AdapterGate {
   /// Sets a function that is called for each loaded adapter before the engine may use the adapter.
   void set_on_came(std::function<void(const AdapterOrder&)> on_came) { on_came_ = std::move(on_came); }
 
-  /// Orders all ranks to load the adapter. Calls `done` once, in a later round. Later calls `on_lost`, at most once, if
-  /// ranks that have replaced lost ranks cannot read the adapter.
+  /// Orders all ranks to load the adapter. Calls `done` once, in a later round. After that, calls `on_lost`, at most
+  /// once, if ranks that have replaced lost ranks cannot read the adapter.
   void Load(const AdapterOrder& order, Done done, OnLost on_lost);
   /// Makes the ranks drop the adapter with this ticket. The ranks are told in a later round, and run all plans that
   /// were sent before. Ignores unknown tickets.

@@ -55,8 +55,8 @@ class WorkerGroup {
 
   /// Waits up to `patience` until every rank has joined; then ranks() lists the ranks' hosts and devices.
   void AwaitJoined(std::chrono::seconds patience);
-  /// Tells every rank which part of the model to load, and waits until all have loaded it. Sets the message's ctrl
-  /// port.
+  /// Tells every rank which part of the model to load, and waits until all have loaded it. Sets the message's ctrl port
+  /// if the endpoints are TCP ports.
   void Load(AssignMessage assign);
   /// Makes every rank reserve its KV blocks (null blocks included), and waits until all have done so. state_blocks:
   /// blocks of one recurrent state. Returns the seconds that the slowest rank takes to move one block to the host or

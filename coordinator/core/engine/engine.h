@@ -57,8 +57,8 @@ class Engine {
  public:
   explicit Engine(const EngineOptions& options);
 
-  /// Executes a command. Every input is a command, except FailAll and DropAll, which end all requests. Each of the
-  /// methods below builds one command and returns its result.
+  /// Executes a command. Every input is a command, except FailAll and DropAll, which end all requests. Most methods
+  /// below build one command and return its result.
   void Apply(const Command& command) {
     std::visit([this](const auto& each) { Do(each); }, command);
   }

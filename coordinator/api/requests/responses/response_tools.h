@@ -32,7 +32,7 @@ using ResponseTools = std::map<std::string, ResponseTool>;
 inline constexpr const char* kCustomInput = "input";
 inline constexpr const char* kToolSearch = "tool_search";
 
-/// Returns the name under which the model sees a tool of this namespace; without a namespace, the tool's own name.
+/// Returns the name under which the model sees a tool: NAMESPACE__NAME, or NAME if the namespace is empty.
 std::string ShownToolName(const std::string& name_space, const std::string& name);
 
 /// The tools of a request, from its `tools` and from items of its input.
