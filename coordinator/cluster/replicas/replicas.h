@@ -27,7 +27,7 @@ class Replicas : private ReplicaListener {
 
   /// Connects the replicas with each other. `on_end` is called once, when all replicas are lost.
   void Begin(std::function<void(const std::string&)> on_end);
-  /// Waits until every cached block is in the store, at most for `most_seconds`.
+  /// Waits until every cached block is in the store, or the store has stopped writing, at most for `most_seconds`.
   void FinishSaving(double most_seconds);
   /// Gives memory of blocks back to the system (replica_rest.h), in at most most_seconds. Returns the bytes that stay;
   /// nullopt when unknown.
