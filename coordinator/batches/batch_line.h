@@ -30,8 +30,8 @@ class BatchLineError : public Error {
 /// Reads a line. `line` must outlive the result. Throws BatchLineError, whose text begins with `where`.
 BatchLine ReadBatchLine(std::string_view line, const std::string& where);
 
-/// Returns the output line, without its line end, for a request that the server has answered. `id`: an id of the line.
-/// `request_id`: the request's id in the server's records. `body`: the answer as JSON without line ends.
+/// Returns the output line, without its line end, for a request that the server has answered. `id`: the id that the
+/// line gets. `request_id`: the request's id in the server's records. `body`: the answer as JSON without line ends.
 std::string BatchAnswerLine(const std::string& id, const std::string& custom_id, int status,
                             const std::string& request_id, std::string_view body);
 /// Return the parts of BatchAnswerLine's result that stand before and after the answer's body.
@@ -42,7 +42,7 @@ inline constexpr std::string_view kBatchAnswerEnd = R"(},"error":null})";
 std::string BatchErrorLine(const std::string& id, const std::string& custom_id, std::string_view code,
                            const std::string& message);
 
-/// Removes all line ends from JSON text, where line ends can stand only between values.
+/// Removes all line ends from JSON text. This changes no value, because strings in JSON cannot contain line ends.
 std::string OnOneLine(std::string json);
 
 }  // namespace quire

@@ -14,8 +14,8 @@ struct BatchTimes {
 };
 
 /// Submits `count` random prompts of input_len tokens, greedy and without stop tokens, and runs the engine until all
-/// have output_len tokens. Prompts are numbered from first_id on; prompts with different numbers share
-/// no prefix.
+/// have output_len tokens. The requests' ids count up from first_id. The id seeds the prompt's tokens, so prompts of
+/// different ids differ.
 BatchTimes RunBatch(Deployment& deployment, RequestId first_id, int count, int input_len, int output_len,
                     int64_t vocab_size);
 

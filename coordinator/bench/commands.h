@@ -6,7 +6,7 @@
 
 namespace quire {
 
-/// Adds `quire bench` and its subcommands.
+/// Adds `quire bench` and its subcommands to `app`. Returns the subcommands.
 std::vector<Subcommand> AddBench(CLI::App& app);
 
 }  // namespace quire

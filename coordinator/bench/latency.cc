@@ -15,7 +15,7 @@ namespace quire {
 
 namespace {
 
-/// Times in seconds, one for each round.
+/// Times in seconds. Each list has one entry for each round; `step` and `slowest` have none if answers have one token.
 struct Rounds {
   std::vector<double> prefill;  // seconds until the last request's first token
   std::vector<double> step;     // median seconds between later tokens, one per round

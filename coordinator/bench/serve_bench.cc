@@ -71,7 +71,7 @@ class Load {
   const std::vector<StreamTimes>& times() const { return times_; }
 
  private:
-  /// Sends one request after another, each at its start time, until none is left.
+  /// Sends one request after another, none before its start time, until none is left.
   asio::awaitable<void> TakeRequests() {
     while (next_ < bodies_.size()) {
       const size_t mine = next_++;
@@ -96,7 +96,7 @@ class Load {
   size_t next_ = 0, done_ = 0;
 };
 
-/// Latencies in seconds of the completed requests.
+/// Latencies in seconds and the number of tokens of the completed requests, and the problems of the failed requests.
 struct Latencies {
   std::vector<double> first, per_token, gaps, whole;
   int64_t tokens = 0;

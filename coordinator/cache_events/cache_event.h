@@ -23,7 +23,7 @@ struct CacheEvent {
 };
 
 /// Collects the changes of a prefix cache as events. Consecutive stored blocks become one event, and so do consecutive
-/// removed blocks. Only the engine's thread may use it.
+/// removed blocks. Clearing the cache drops the events before it. Only the engine's thread may use this class.
 class CacheEventLog : public CacheListener {
  public:
   explicit CacheEventLog(int block_size) : block_size_(block_size) {}
@@ -52,8 +52,8 @@ struct CacheEventSource {
 };
 
 /// Returns the batch in the MessagePack form that vLLM publishes: [seconds since 1970, events, replica], where each
-/// event is a map with its "type". The pool is named "GPU" on all backends, because routers use this name for the
-/// memory that attention reads.
+/// event is a map with its "type". Events name the blocks' memory "GPU" on all backends, because routers use this name
+/// for the memory that attention reads.
 std::string EncodeCacheEvents(const std::vector<CacheEvent>& events, double unix_seconds,
                               const CacheEventSource& source);
 

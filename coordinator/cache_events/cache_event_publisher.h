@@ -19,8 +19,9 @@ namespace quire {
 /// Subscribers (PUB socket) get [topic, number of the batch, batch]; the number has 8 bytes, the most significant
 /// first. Clients of the replay endpoint are served by CacheEventReplays.
 ///
-/// A full queue or buffer never delays the engine: events are dropped, and the next batch says that nothing is cached.
-/// So a router may not know of cached blocks, but never expects blocks that are not cached.
+/// A full queue never delays the engine: its batches are dropped, and the next batch says that nothing is cached.
+/// ZeroMQ drops batches for a subscriber that reads too slowly. The subscriber sees the gap in the numbers, and can ask
+/// for the dropped batches at the replay endpoint.
 class CacheEventPublisher {
  public:
   /// Binds or connects the sockets. `settings` are the replica's own (ReplicaTopology). Throws Error when an endpoint

@@ -41,7 +41,7 @@ void Print(const CheckLine& line) {
   std::fflush(stdout);
 }
 
-/// Reads the key files in the same way as a start of the server.
+/// Reads the key files in the same way as a start of the server, and reports an error.
 void CheckKeys(const Topology& topology, const std::function<void(const Topology&)>& read,
                const std::function<void(const CheckLine&)>& report) {
   try {

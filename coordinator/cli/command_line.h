@@ -10,8 +10,8 @@ namespace quire {
 /// -tp 2, -tp=2, -tp2, and `help` before a command or without one.
 std::vector<std::string> Arguments(int argc, const char* const* argv);
 
-/// Returns a suggestion of one line for an unknown command or flag; "" if nothing similar exists. `arguments` come from
-/// Arguments.
+/// Returns one line that names the first unknown command or long flag, and suggests a similar one if there is one; ""
+/// if all are known. `arguments` come from Arguments.
 std::string Suggestion(const CLI::App& app, const std::vector<std::string>& arguments);
 
 /// Returns the candidate that needs the fewest insertions, deletions, replacements and swaps of neighbouring letters to

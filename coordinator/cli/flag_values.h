@@ -6,7 +6,8 @@
 
 #include "comm/base/yaml_tree.h"
 
-// The values and help groups of a server's flags, for help texts and shells' completions.
+// The values and help groups of a server's flags, for help texts and shells' completions, and functions that turn a
+// flag's text into a value of a topology file.
 namespace quire {
 
 /// Returns the words from which a flag takes one; empty for flags that take any text.
@@ -17,8 +18,8 @@ std::vector<std::string> ValuesOfFlag(std::string_view flag);
 YamlNode ValueAsItIs(const std::string& text, const std::string& flag);
 /// Returns the value for a size; a plain number means GiB.
 YamlNode ValueInGibibytes(const std::string& text, const std::string& flag);
-/// Returns the value for a number of tokens. "32k" means 32,000, and "32K" means 32,768; m and M mean millions in the
-/// same way.
+/// Returns the value for a number of tokens. "32k" means 32,000, and "32K" means 32,768; "m" means 1,000,000, and "M"
+/// means 1,048,576.
 YamlNode ValueOfTokens(const std::string& text, const std::string& flag);
 /// Returns the list for words with commas between them, or for a JSON list as in vLLM.
 YamlNode ValueOfWords(const std::string& text, const std::string& flag);

@@ -8,7 +8,8 @@ namespace quire {
 
 namespace {
 
-// The foreign flags, grouped by their fate. A flag whose fate depends on its value is also in kForeignValues.
+// The foreign flags of servers, grouped by their fate, and then the foreign flags of clients. A flag whose fate depends
+// on its value is also in kForeignValues.
 constexpr ForeignFlag kForeignFlags[] = {
     {"-m --model-path --model-id --hf-repo -hf -hfr", FlagTakes::kWord, FlagFate::kOurs, "--model"},
     {"--alias -a", FlagTakes::kWord, FlagFate::kOurs, "--served-model-name"},

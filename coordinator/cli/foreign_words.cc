@@ -53,7 +53,8 @@ FlagPlace PlaceOf(const CLI::App& app) {
   return HasFlag(app, "--max-num-seqs") ? FlagPlace::kServers : FlagPlace::kClients;
 }
 
-/// Returns the foreign flag with this name that commands of this kind know; null when there is none.
+/// Returns the foreign flag with this name that the command knows; null when there is none. A flag that stands for a
+/// flag of Quire counts only if the command has the flag of Quire.
 const ForeignFlag* FindForeign(const CLI::App& app, std::string_view name) {
   const FlagPlace place = PlaceOf(app);
   const auto found = std::ranges::find_if(
@@ -114,7 +115,7 @@ class Translation {
     name.erase(digits);
   }
 
-  /// True for a short flag with its value attached, such as -oFILE.
+  /// True for a short flag of the command itself with its value attached, such as -oFILE.
   bool IsOwnWithValue(const std::string& name) const {
     const CLI::Option* option = app_.get_option_no_throw(name.substr(0, 2));
     return option != nullptr && option->get_items_expected_max() > 0;
@@ -214,7 +215,8 @@ class Translation {
     if (adapters_.size() == before) own.words.push_back(kAdapterFlag);  // the parser's error says what is missing
   }
 
-  /// Passes the served names on. If the command line names no model elsewhere, the last of several words is the model.
+  /// Passes the served names and the adapters on. If the command line names no model elsewhere, the last of several
+  /// served names is the model.
   void PutServedNames(OwnWords& own) {
     std::string model;
     if (names_.size() > 1 && !names_model_) {

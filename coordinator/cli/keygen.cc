@@ -17,7 +17,8 @@ namespace quire {
 
 namespace {
 
-/// Appends a line to a key file. The file must meet the requirements that the server makes of key files.
+/// Appends a line to a key file, and creates a missing file. An existing file must meet the requirements that the
+/// server makes of key files.
 void AppendLine(const std::string& file, const std::string& line) {
   if (!std::filesystem::exists(std::filesystem::symlink_status(file))) return CreateFile(file, line, 0600);
   const Secret before = ReadAsSettings([&] { return ReadGuardedFile(file, FileAccess::kOwnerOnly, 1 << 20); });

@@ -14,8 +14,8 @@ class FetchError : public Error {
 
 /// Resolves the model as FindModel does. With `fetch`, if the text is an ORG/NAME that the Hugging Face cache lacks, or
 /// has only in part, the installed script fetch-model fetches it first. Without `fetch`, if the cache lacks the model
-/// altogether, a user at a terminal is asked, and without a terminal an Error names the flag and the command. Throws
-/// FetchError when the script fails.
+/// altogether, asks a user at a terminal. Without a terminal or the user's consent, throws Error that names the flag
+/// and the command. Throws FetchError when the script fails.
 std::string FindOrFetchModel(const std::string& text, bool fetch);
 
 }  // namespace quire

@@ -97,7 +97,8 @@ bool HasWeights(const fs::path& folder) {
   return is_there("model.safetensors") || is_there("model.safetensors.index.json");
 }
 
-/// Returns the model in a folder: the folder itself, or its only GGUF file if it has no other weights.
+/// Returns the model in a folder: the folder itself if it has weights and config.json, or config.json and no GGUF file;
+/// otherwise its only GGUF model. Throws Error for other folders. `name` appears in error messages.
 std::string InFolder(const fs::path& folder, const std::string& name) {
   const bool has_config = fs::exists(folder / "config.json");
   if (has_config && HasWeights(folder)) return folder;
@@ -140,7 +141,7 @@ std::optional<fs::path> CachedSnapshot(const std::string& name) {
   return snapshot;
 }
 
-/// Returns the names of the files in the index of weights; nothing if the file is no valid index.
+/// Returns the names of the weight files that an index lists; nothing if the file is no valid index.
 std::optional<std::vector<std::string>> IndexedFiles(const fs::path& index) try {
   constexpr size_t kMaxIndexBytes = 64 << 20;
   const Json read = ParseJson(ReadTextFile(index, kMaxIndexBytes), index.string(), {.max_nodes = 2'000'000});

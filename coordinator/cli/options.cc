@@ -16,7 +16,7 @@ namespace quire {
 
 namespace {
 
-/// Checks the names of parsers, which only the coordinator knows.
+/// Checks the names of the parsers for tool calls and reasoning. Only the coordinator knows these names.
 void CheckParsers(const Topology::Model& model, const std::string& where) {
   if (model.tool_call_parser != "auto" && !ToolFormatNamed(model.tool_call_parser))
     Fail("{}: --tool-call-parser {} is not known; auto, {} are", where, model.tool_call_parser, ToolFormatNames());

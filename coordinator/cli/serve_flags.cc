@@ -354,7 +354,7 @@ size_t SignOfNamedModel(const std::string& text) {
   return sign == 0 || std::filesystem::exists(text, ignored) ? std::string::npos : sign;
 }
 
-/// Returns a model as an entry of a list.
+/// Returns a model as an entry of the list `models` of a topology file.
 YamlNode ModelNode(const std::string& name, const std::string& path, const std::string& flag) {
   return {.kind = YamlNode::Kind::kMapping,
           .entries = {{"name", ValueAsItIs(name, flag)}, {"path", ValueAsItIs(path, flag)}}};
@@ -371,7 +371,7 @@ SettingOverride ListOfDirectory(const ServeFlags& flags) {
   return {.key = "models", .value = std::move(list), .given_as = flag};
 }
 
-/// Returns the list of models that the command line names; nullopt for one path without a name.
+/// Returns the list of models that the command line names; nullopt if it names none, or only one path without a name.
 std::optional<SettingOverride> ListOfModels(const ServeFlags& flags) {
   std::vector<std::string> texts;
   for (const auto& [name, text] : flags.given) {
@@ -406,7 +406,7 @@ void AddServeFlags(CLI::App& app, ServeFlags& f) {
                  "Directory whose models are served under their files' names, each loaded at its first request")
       ->type_name("DIR")
       ->group("Model");
-  // The next flags set only a part of server.listen or admin.listen.
+  // The next three flags set only a part of server.listen or admin.listen.
   app.add_option("--host", f.host, "Address to serve on (127.0.0.1)")->group("Serving");
   const CLI::Range ports(0, 65535);
   app.add_option("--port", f.port, "Port to serve on (8000)")->group("Serving")->check(ports);

@@ -23,7 +23,8 @@ struct ServeFlags {
   bool fetch = false;     // fetches an ORG/NAME that the Hugging Face cache lacks first; not a setting of the server
   std::string model_dir;  // the server's models are those in this directory, loaded on request; empty: not given
 
-  /// True when the command line names a model or a topology file. Some commands work without either.
+  /// True when the command line names a model, a directory of models or a topology file. Some commands work without any
+  /// of them.
   bool NamesModel() const;
 };
 

@@ -13,7 +13,7 @@ namespace quire {
 
 /// The beginning of every line in a file of answers.
 inline constexpr std::string_view kAnswerBegin = R"({"id":"batch_req_)";
-/// Response bodies within these limits are stored as JSON, others as a JSON string.
+/// Response bodies that are JSON within these limits are stored as JSON, all others as a JSON string.
 inline constexpr JsonLimits kBodyLimits{.max_depth = 64, .max_nodes = 20'000'000};
 
 /// A file to which answers are appended, locked against other runs. To damage no other file, the constructor accepts

@@ -11,8 +11,8 @@ namespace quire {
 
 namespace {
 
-/// Passes the complete lines of `text` that are events to `on_event`, and removes all complete lines. The first
-/// `searched` bytes of the rest have no line end.
+/// Passes the complete lines of `text` that are events to `on_event`, and removes all complete lines. `searched`: the
+/// number of bytes at the beginning of `text` that are known to have no line end.
 void TakeLines(std::string& text, size_t& searched, const std::function<void(const Json&)>& on_event) {
   constexpr std::string_view kData = "data: {";
   size_t at = 0;

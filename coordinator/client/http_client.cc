@@ -34,7 +34,7 @@ constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
 constexpr uint64_t kMostAnswerBytes = 64u << 20;
 // The most bytes that wait to be parsed. This bounds header fields, chunk extensions and trailers.
 constexpr size_t kMostUnparsedBytes = 64 << 10;
-// The most bytes that are shown of a refusal's body that is no JSON.
+// The most bytes that RefusalOf takes from a body without a message in OpenAI's form.
 constexpr size_t kMostRefusalBytes = 2000;
 
 http::request<http::string_body> HttpRequestOf(const ClientRequest& request) {

@@ -22,8 +22,8 @@ struct ClientRequest {
   std::optional<std::string> body;                                 // JSON for a POST; nullopt: a GET
   std::chrono::milliseconds patience = std::chrono::seconds(660);  // longest silence in an answer; requests take up to
                                                                    // 600 s
-  // The pace applies only without an on_body callback. Once the length of the body is known, at least 1 KiB/s must
-  // arrive in every period of `pace`. The whole answer must arrive within `patience`.
+  // Only for exchanges without an on_body callback: the whole answer must arrive within `patience`, and once the length
+  // of the body is known, at least 1 KiB/s must arrive in every period of `pace`.
   std::chrono::milliseconds pace = std::chrono::seconds(10);
   std::vector<std::pair<std::string, std::string>> headers = {};  // further header fields, without line ends
 };
@@ -41,14 +41,15 @@ struct ClientAnswer {
 };
 
 /// Called with the part of the body that has arrived so far, if the status is 200. The callback may remove bytes from
-/// its front. An exception from the callback ends the exchange.
+/// the front of `body`. An exception from the callback ends the exchange.
 using OnBody = std::function<void(std::string& body)>;
 
 /// Sends the request over a new connection. The arguments must outlive the call. Network and server errors never throw.
 /// TLS certificates are checked against the system's certificates.
 boost::asio::awaitable<ClientAnswer> Send(const ClientRequest& request, const OnBody& on_body);
 
-/// Returns the text of a refusal: the message in OpenAI's form if there is one, otherwise the body as it is.
+/// Returns the status and the text of a refusal: the message in OpenAI's form if there is one, otherwise the first 2000
+/// bytes of the body.
 std::string RefusalOf(const ClientAnswer& answer);
 
 }  // namespace quire

@@ -183,7 +183,7 @@ void AddModels(const Json& models, std::vector<std::string>& lines) {
   }
 }
 
-/// Adds the state of the model's engine: requests, speed, blocks and ranks.
+/// Adds the state of the model's engine: requests, speed, drafts, blocks and ranks.
 void AddEngine(const TopReading& now, const TopReading* before, std::vector<std::string>& lines) {
   const Json& status = now.status;
   lines.push_back(fmt::format("requests {} running, {} waiting, {} swapped out; {} preemptions so far",

@@ -27,9 +27,9 @@ struct TopWindow {
 };
 
 /// Returns at most `window.height` lines of at most `window.width` columns: the server, its throughput since the
-/// reading `before` (null: unknown), the blocks and ranks of each replica, the batches that are not over, and the
-/// requests. Text from clients has no control characters. Throws Error when the readings do not come from a Quire
-/// server.
+/// reading `before` (null: unknown), the blocks and ranks of each replica, the models, the batches that are not over,
+/// and the requests. Escapes control characters in clients' texts. Throws Error when the readings do not come from a
+/// Quire server.
 std::vector<std::string> TopView(const TopReading& now, const TopReading* before, const TopWindow& window);
 
 }  // namespace quire

@@ -24,8 +24,9 @@ struct WarmRequest {
 /// token, whatever the body says. Throws Error, which begins with `where`, for anything else.
 WarmRequest WarmRequestOf(const std::string& line, const std::string& model, const std::string& where);
 
-/// Sends every prompt of the file, and prints how many tokens were computed and how many had been cached before. If a
-/// prompt was refused or lost, says so on standard error and returns 1. Throws Error for an invalid file or address.
+/// Sends every prompt of the file, and prints how many tokens the prompts have, and how many of these were cached
+/// before. If a prompt was refused or lost, says so on standard error and returns 1. Throws Error for an invalid file
+/// or address.
 int RunWarm(const WarmCommand& command);
 
 }  // namespace quire

@@ -16,8 +16,8 @@
 
 namespace quire {
 
-/// The inputs of an Engine as data: one struct for each call of the same name in engine.h. Structs refer to large
-/// values, which need to last only until Engine::Apply returns.
+/// The commands of an Engine as data: a struct for each command in engine.h (Plan is NextPlan, Commit is CommitStep,
+/// Expire is ExpireOverdue). Structs refer to large values, which need to last only until Apply returns.
 namespace command {
 
 struct Submit {

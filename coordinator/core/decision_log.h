@@ -51,7 +51,7 @@ struct Decision {
 /// Returns one line of text that names the request, the decision and its reason.
 std::string Describe(const Decision& decision);
 
-/// Receives decisions; the journal implements it.
+/// Receives decisions; the journal and EngineWatcher implement it.
 class DecisionLog {
  public:
   virtual ~DecisionLog() = default;

@@ -33,7 +33,7 @@ struct PoolingOptions {
   /// The names of the classes, one for each number that the model answers with; null: the model is no classifier.
   std::shared_ptr<const std::vector<std::string>> labels;
   ClassScale class_scale = ClassScale::kSoftmax;
-  // Settings for answers with numbers for every token (/pooling).
+  // The members from here to `closing` are for answers with numbers for every token (/pooling).
   std::string no_tokens;           // the reason why the model gives no vectors of tokens; empty: it does
   int row = 0;                     // length of a token's vector
   bool sparse = false;             // the model weighs tokens (PooledHead::sparse)
@@ -45,16 +45,17 @@ struct PoolingOptions {
   std::string default_prompt;                  // the name of the prompt for requests that name none; empty: none
 };
 
-/// The settings of one call, by which the pooled vectors of the call's prompts are turned into its answer.
+/// The settings of one call. They say how the pooled vectors of its prompts become its answer.
 struct PoolingTerms {
   enum class Kind { kEmbeddings, kRerank, kScore, kClasses, kPooling };
   Kind kind = Kind::kEmbeddings;
   int dimensions = 0;  // leading numbers to keep; 0: all
   bool normalize = true;
   bool base64 = false;
-  // For rerank and score. With by_answer each prompt is a pair, and its vector has the log-probabilities of "no" and
-  // "yes". With by_pair each prompt is a pair, and its vector is the model's score. Otherwise the first num_queries
-  // prompts are queries (one for all documents, or one per document), and the rest are documents.
+  // The members from here to `documents` are for rerank and score. With by_answer each prompt is a pair, and its vector
+  // has the log-probabilities of "no" and "yes". With by_pair each prompt is a pair, and its vector is the model's
+  // score. Otherwise the first num_queries prompts are queries (one for all documents, or one per document), and the
+  // rest are documents.
   bool by_answer = false, by_pair = false;
   bool sigmoid = false;  // by_pair only: scores are sigmoids of the model's numbers
   size_t num_queries = 0;
@@ -71,8 +72,8 @@ struct PoolingTerms {
   std::vector<std::vector<TokenId>> prompts;  // the prompts' tokens, if `opening` or `closing` is set; set later
 };
 
-// Parse bodies of /v1/embeddings, /v1/rerank, /v1/score, /classify and /pooling into calls that generate nothing. All
-// throw ApiError for bad values and for models that the endpoint cannot use.
+// Parse bodies of /v1/embeddings, /v1/rerank, /v1/score, /classify and /pooling into calls whose answers have no
+// generated text, and set `terms`. All throw ApiError for bad values and for models that the endpoint cannot use.
 GenerateCall ParseEmbeddingRequest(const RequestBody& body, const RequestLimits& limits, const PoolingOptions& options,
                                    PoolingTerms& terms);
 GenerateCall ParseRerankRequest(const RequestBody& body, const RequestLimits& limits, const PoolingOptions& options,
@@ -84,8 +85,8 @@ GenerateCall ParseClassifyRequest(const RequestBody& body, const RequestLimits& 
 GenerateCall ParsePoolingRequest(const RequestBody& body, const RequestLimits& limits, const PoolingOptions& options,
                                  PoolingTerms& terms);
 
-// The prompt's text before and after a query and a document for by_answer (PoolingTerms). The model card of
-// Qwen3-Reranker gives this text.
+// The text of a prompt before and after the instruction, the query and the document, for by_answer (PoolingTerms). It
+// is from the model card of Qwen3-Reranker.
 inline constexpr const char* kBeforePair =
     "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct "
     "provided. Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n<|im_start|>user\n";

@@ -20,7 +20,7 @@ const std::string& TextOfPrediction(const Json& value) {
   return value.get_ref<const std::string&>();
 }
 
-/// Throws ApiError unless the object's member "type" has the value `type` and all its other members are called `name`.
+/// Throws ApiError unless `object` has a member "type" with the value `type`, and no members besides "type" and `name`.
 void CheckPredictionMembers(const Json& object, const char* type, const char* name) {
   if (TextOfPrediction(PredictionMember(object, "type")) != type) RefusePrediction();
   for (const auto& [key, value] : object.items()) {

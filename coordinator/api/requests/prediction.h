@@ -6,8 +6,8 @@
 
 namespace quire {
 
-/// Reads `prediction`, {"type": "content", "content": a text or a list of text parts}: the answer that the client
-/// expects. Returns "" when the field is absent. Throws ApiError for another form.
+/// Returns the text of `prediction`, the answer that the client expects: {"type": "content", "content": a text or a
+/// list of text parts}. Joins parts. Returns "" when the field is absent. Throws ApiError for another form.
 std::string ReadPrediction(const JsonFields& fields);
 
 }  // namespace quire

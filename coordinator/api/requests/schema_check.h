@@ -26,8 +26,9 @@ SchemaCheck CheckSchema(const OrderedJson& schema, SchemaPromise promise);
 /// Keywords that constrain nothing are ignored. The work is bounded (comm/schema/schema_work.h).
 std::string WhyNotKept(const OrderedJson& schema, SchemaPromise promise = SchemaPromise::kExact);
 
-/// Returns the keywords that are not enforced under this promise, with their places and reasons; empty when all are.
-/// Keywords that never constrain a value (title, description, default ...) are not listed.
+/// Returns the keywords that are not enforced under this promise, with their places and reasons (the first 8, and the
+/// number of the others); empty when all are. Keywords that never constrain a value (title, description, default ...)
+/// are not listed.
 std::string PassedOver(const OrderedJson& schema, SchemaPromise promise);
 
 }  // namespace quire

@@ -111,7 +111,8 @@ class TagChecker {
   std::string problem;
 
   /// `kind`: the format must be of this kind and may omit "type". Empty: any kind is allowed, and "type" is required.
-  /// `where`: the format's path, for the problem. `depth`: the number of formats around this format.
+  /// `where`: the format's path, for the problem. `depth`: 1 for the outermost format, and one more for each format
+  /// around this one.
   void Check(const OrderedJson& format, const std::string& where, int depth, const std::string& kind = "") {
     if (!problem.empty()) return;
     if (depth > kDeepestFormat) return Refuse(where, fmt::format("is nested deeper than {} formats", kDeepestFormat));
@@ -150,7 +151,7 @@ class TagChecker {
     if (most != format.end() && *most != -1 && *most < format["min"]) Refuse(where + ".max", "is less than min");
   }
 
-  /// Checks the value of a member, but no formats inside it. Returns the problem; empty when there is none.
+  /// Checks the value of a member, but no formats or schemas inside it. Returns the problem; empty when there is none.
   static std::string WhyWrong(const OrderedJson& value, Form form) {
     const auto unless = [](bool right, std::string why) { return right ? std::string() : std::move(why); };
     switch (form) {

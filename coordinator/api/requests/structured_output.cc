@@ -56,7 +56,8 @@ GrammarSource ChoiceGrammar(const OrderedJson& choices, const std::string& field
   return {GrammarSource::kEbnf, rule};
 }
 
-/// Parses JSON that a body has as a text value, within the bounds of bodies.
+/// Parses the JSON text in a string of the body. Throws ApiError for invalid JSON and for JSON beyond the bounds of
+/// bodies.
 OrderedJson ParseText(const OrderedJson& value, const std::string& field) {
   const std::string text = Text(value, field);
   try {

@@ -20,9 +20,9 @@ struct StructuredOutput {
 /// Throws ApiError for bad values, for schemas that cannot be enforced as promised, and for more than one such field.
 StructuredOutput ReadStructuredOutput(const OrderedJson& body);
 
-/// True when a body may have a field that ReadStructuredOutput reads. The function only searches the body's bytes. The
-/// result is never false for a body with such a field: if the field's name is written with escapes, the body has a
-/// backslash, which also gives true.
+/// False only for a body without a field that ReadStructuredOutput reads. The function only searches the body's bytes
+/// for names of these fields, and for a backslash, because names may be written with escapes. So it may also return
+/// true for other bodies.
 bool MayAskForForm(std::string_view body);
 
 /// Returns the grammar of a schema, and logs keywords that the promise does not enforce. Throws ApiError, which names

@@ -30,7 +30,8 @@ void ReadVariables(const OrderedJson& variables, OrderedJson& out) {
 }
 
 /// Reads `thinking` into the template's variable enable_thinking. If `thinking` is missing, reads `think` instead.
-/// Clients send {"type": "enabled"} (or "auto") or {"type": "disabled"}, as in Anthropic's API, or true or false.
+/// Clients send {"type": "enabled"} or {"type": "disabled"}, as in Anthropic's API, or true or false. "auto" leaves the
+/// variable unset.
 void ReadThinking(const JsonFields& fields, OrderedJson& variables) {
   const Json* thinking = fields.Find("thinking");
   const char* name = "thinking";

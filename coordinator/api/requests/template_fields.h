@@ -6,8 +6,8 @@
 
 namespace quire {
 
-/// Reads chat_template_kwargs, enable_thinking, reasoning_effort and documents, which a template gets besides messages
-/// and tools. Throws ApiError for bad values.
+/// Reads chat_template_kwargs, enable_thinking, thinking (or think), reasoning_effort and documents, which a template
+/// gets besides messages and tools. Throws ApiError for bad values.
 void ReadTemplateFields(const RequestBody& body, const JsonFields& fields, Conversation& conversation);
 
 }  // namespace quire

@@ -26,8 +26,8 @@ class TextGrowth {
   /// exceed kMostTimes times the client's bytes, plus kBeside bytes. Throws Error when a stop was requested on the
   /// constructor's `stop`.
   void Add(size_t bytes);
-  /// Raises the bound by `bytes` bytes of text that the client did not send, such as a stored answer that the request
-  /// names.
+  /// Raises the bound as if the client had sent `bytes` more bytes. Call it for text that the client did not send, such
+  /// as a stored answer that the request names.
   void Allow(size_t bytes) { left_ += kMostTimes * bytes; }
 
  private:

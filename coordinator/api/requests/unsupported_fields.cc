@@ -8,7 +8,8 @@ namespace quire {
 
 namespace {
 
-/// `harmless`: values that mean "off" or equal this server's behaviour. `remedy`: the field or setting to use instead.
+/// A field that this server does not support. `harmless`: values that mean "off" or equal this server's behaviour.
+/// `remedy`: the field or setting to use instead.
 struct Unsupported {
   const char* name;
   std::vector<Json> harmless;
@@ -155,8 +156,8 @@ const std::vector<Unsupported> kOfChat = {
     {"thinking_token_budget", {}, kUseChat},
 };
 
-/// Returns the value without options, if it names a backend: such a name may have options after a colon, as in
-/// "xgrammar:no-fallback".
+/// Returns `value`. If the field `name` is guided_decoding_backend, leaves out the options that may follow a colon, as
+/// in "xgrammar:no-fallback".
 Json WithoutOptions(std::string_view name, const Json& value) {
   if (name != "guided_decoding_backend" || !value.is_string()) return value;
   const auto& text = value.get_ref<const std::string&>();

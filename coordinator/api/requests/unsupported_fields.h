@@ -7,14 +7,14 @@
 
 namespace quire {
 
-/// Throws ApiError for an unsupported field that would change the answer, unless its value means "off". The list covers
-/// the fields that clients of other servers send.
+/// Throws ApiError for an unsupported field, unless its value means "off" or equals this server's behaviour. The list
+/// covers the fields that clients of other servers send.
 void RefuseUnsupportedFields(const JsonFields& fields);
-/// Throws ApiError for an unsupported field that only chat requests have, unless its value means "off".
+/// Throws ApiError for a field that only chat requests support, unless its value means "off".
 void RefuseChatFields(const JsonFields& fields);
-/// True for a field that RefuseUnsupportedFields() knows, with a value that means "off".
+/// True for a field that RefuseUnsupportedFields() knows, with a value that it accepts.
 bool ChangesNothing(std::string_view name, const Json& value);
-/// Returns the names of all fields that RefuseUnsupportedFields() refuses.
+/// Returns the names of all fields that RefuseUnsupportedFields() knows.
 std::vector<std::string_view> UnsupportedFieldNames();
 
 }  // namespace quire

@@ -36,18 +36,18 @@ class AdapterGate {
   /// Sets a function that is called for each loaded adapter before the engine may use the adapter.
   void set_on_came(std::function<void(const AdapterOrder&)> on_came) { on_came_ = std::move(on_came); }
 
-  /// Orders all ranks to load the adapter. Calls `done` once, in a later round. Later calls `on_lost`, at most once, if
-  /// ranks that have replaced lost ranks cannot read the adapter.
+  /// Orders all ranks to load the adapter. Calls `done` once, in a later round. After that, calls `on_lost`, at most
+  /// once, if ranks that have replaced lost ranks cannot read the adapter.
   void Load(const AdapterOrder& order, Done done, OnLost on_lost);
-  /// Makes the ranks drop the adapter with this ticket in a later round, after all plans sent so far. Ignores unknown
-  /// tickets.
+  /// Makes the ranks drop the adapter with this ticket. The ranks are told in a later round, and run all plans that
+  /// were sent before. Ignores unknown tickets.
   void Unload(uint64_t ticket);
   /// Takes a rank's report that it has read an adapter, or cannot read it.
   void OnReady(Rank rank, const AdapterReady& report);
   /// Called in every round of the engine's loop, before a plan is made.
   void Round(Engine& engine);
-  /// Called when the workers are given up. Calls `done` of every waiting load without a problem; later workers are told
-  /// to load all adapters.
+  /// Called when the workers are given up. Ends every waiting load as if it had succeeded (`done` with "" and 0). Later
+  /// workers are told to load all adapters.
   void Open();
 
  private:

@@ -29,7 +29,7 @@ class EngineLoop : private WorkerGroupListener {
   /// Ends the thread, and drops every request and task, so that none outlives the objects that it uses.
   void Stop();
 
-  /// Runs `task` on the engine's thread, before the next step is planned. Callable from any thread.
+  /// Queues `task` to run on the engine's thread, after the tasks posted before. Callable from any thread.
   void Post(std::function<void(Engine&)> task);
 
   /// Replaces the workers while requests wait. Once no step is outstanding and cached blocks are on the disk (3 s at

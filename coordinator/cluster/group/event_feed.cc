@@ -53,7 +53,7 @@ std::optional<EventKind> KindOf(DecisionKind decision) {
   return std::nullopt;
 }
 
-/// True for kinds of events that occur once per step or request. Their rate is limited.
+/// True for kinds of events that requests cause. Their rate is limited.
 bool HasRate(EventKind kind) { return kind <= EventKind::kPinsBroken; }
 
 }  // namespace

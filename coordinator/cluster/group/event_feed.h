@@ -46,7 +46,7 @@ struct ServerEvent {
 };
 
 /// Keeps the latest events for any number of readers, each of which remembers the number of its last event. A slow
-/// reader misses overwritten events. Kinds that every request causes have a maximum rate. Callable from any thread.
+/// reader misses overwritten events. Kinds that requests cause have a maximum rate. Callable from any thread.
 class EventFeed {
  public:
   static constexpr size_t kKept = 2048;
@@ -63,7 +63,7 @@ class EventFeed {
     uint64_t lost = 0;  // events overwritten before the reader read them
     uint64_t left_out = 0;  // events dropped by the rate limit since the start
   };
-  /// Returns at most `most` events after number `last`, the oldest first, and the number of events left out so far.
+  /// Returns at most `most` events after number `last`, the oldest first, and the counts of lost and dropped events.
   Batch After(uint64_t last, size_t most) const;
   /// Returns the events of a request that are not overwritten yet.
   std::vector<ServerEvent> OfRequest(const std::string& name) const;

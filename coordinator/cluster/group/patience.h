@@ -51,9 +51,9 @@ class UsualTime {
   double per_token_ = 0, per_pair_ = 0;  // recent averages
 };
 
-/// Returns the wait for a rank that sends heartbeats but does not answer a step: 20 times the usual time of a step of
-/// this size, at least 5 s and at most 120 s; 120 s for the first step (usual_seconds 0). `starved`, which adds up to
-/// 60 s, is the longest time in this step for which a rank's computing thread waited for a core.
+/// Returns the wait for a rank that sends heartbeats but does not answer a step: 20 times usual_seconds, the usual time
+/// of a step of this size, at least 5 s and at most 120 s; 120 s for the first step (usual_seconds 0). `starved`, which
+/// adds up to 60 s, is the longest time in this step for which a rank's computing thread waited for a core.
 Patience StepPatience(double usual_seconds, Patience starved);
 
 }  // namespace quire

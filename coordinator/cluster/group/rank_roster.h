@@ -54,7 +54,8 @@ class RankRoster {
   /// Returns the number of frames dropped because the peer had a worker's key but used another rank's identity.
   uint64_t num_foreign_frames() const { return num_foreign_frames_; }
 
-  // Joined and Loaded record a rank's reports while it starts, and throw GroupFailure if a report is not as expected.
+  // Joined and Loaded record a rank's reports while the rank starts, and throw GroupFailure if a report is not as
+  // expected.
   void Joined(Rank rank, const JoinMessage& join);
   void Loaded(Rank rank, const HelloMessage& hello);
 

@@ -48,8 +48,8 @@ class StepAnswers {
   StepId last_sent() const { return last_sent_; }
 
   void Sent(const StepPlan& plan, uint64_t plan_hash, Clock::time_point now);
-  /// Records an answer and returns its step. Returns nullopt, and changes nothing, if the rank had to answer another
-  /// plan first.
+  /// Records an answer and returns its step. Returns nullopt, and changes nothing, if the answer is not for the plan
+  /// that the rank must answer next.
   std::optional<StepId> Answered(Rank rank, StepResult result);
   /// Returns the step that the rank must answer next.
   StepId Expected(Rank rank) const;

@@ -45,7 +45,8 @@ class StepProfile {
   }
   bool records() const { return records_; }
 
-  /// Records the end of a rank's step. The span ends now, so the time of the answer's transport counts as computing.
+  /// Records a rank's step when its answer has arrived. The span ends now and is as long as the rank computed, so it
+  /// lies too late by the time that the answer was on its way.
   void Answered(Rank rank, StepId step, const StepTimes& times) {
     if (!records_) return;
     const auto now = Clock::now();

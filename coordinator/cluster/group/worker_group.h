@@ -28,7 +28,7 @@ class WorkerGroup {
     std::chrono::seconds load_deadline{600};
     std::shared_ptr<const Vocabulary> vocabulary;  // null: no sequence may have a grammar
   };
-  /// Binds the endpoint. `launcher`: null when another party starts the workers. The launcher must outlive the group.
+  /// Binds both endpoints. `launcher`: null when another party starts the workers. The launcher must outlive the group.
   explicit WorkerGroup(Options options, LauncherWatch* launcher = nullptr);
 
   /// Sets the listener; null: none. The listener must outlive the group or be reset.
@@ -55,8 +55,8 @@ class WorkerGroup {
 
   /// Waits up to `patience` until every rank has joined; then ranks() lists the ranks' hosts and devices.
   void AwaitJoined(std::chrono::seconds patience);
-  /// Tells every rank which part of the model to load, and waits until all have loaded it. Sets the message's ctrl
-  /// port.
+  /// Tells every rank which part of the model to load, and waits until all have loaded it. Sets the message's ctrl port
+  /// if the endpoints are TCP ports.
   void Load(AssignMessage assign);
   /// Makes every rank reserve its KV blocks (null blocks included), and waits until all have done so. state_blocks:
   /// blocks of one recurrent state. Returns the seconds that the slowest rank takes to move one block to the host or
@@ -80,7 +80,8 @@ class WorkerGroup {
     for (Rank rank = 0; rank < size(); ++rank) Send(rank, message);
   }
 
-  /// Waits until wake_fd is readable or the time (in milliseconds) has passed, and checks heartbeats meanwhile.
+  /// Waits once: until wake_fd is readable, a worker sends something, or timeout_millis milliseconds have passed. Then
+  /// checks heartbeats and the launcher.
   void Idle(int wake_fd, int timeout_millis);
 
   /// Asks every rank to end, and does not wait until the ranks have ended.

@@ -25,7 +25,7 @@ class WorkerGroupListener {
   virtual void OnStepAnswered(Rank, StepId, const StepTimes&) {}
 };
 
-/// The launcher of the ranks' processes, which learns first that they have ended.
+/// The launcher of the ranks' processes. The launcher is the first to learn that the processes have ended.
 class LauncherWatch {
  public:
   virtual ~LauncherWatch() = default;

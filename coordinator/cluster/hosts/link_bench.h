@@ -17,9 +17,9 @@ struct MeasuredWait {
   double turn_seconds = 0;  // seconds for the rows through all stages, and the tokens back
 };
 
-/// Starts the topology's ranks where `placement` says (empty: on this host). Measures the waits for each cut with each
-/// number of rows. cuts: pairs of a stage's number of ranks and the number of stages. row_bytes: bytes of one token's
-/// row. Throws Error when the ranks do not start, or disagree.
+/// Starts the topology's ranks where `placement` says (empty: on this host). Measures the waits for each division of
+/// the ranks with each number of rows. cuts: the divisions, as pairs of a stage's number of ranks and the number of
+/// stages. row_bytes: bytes of one token's row. Throws Error when the ranks do not start, or disagree.
 std::vector<MeasuredWait> MeasureWaits(const Topology& topology, const std::vector<NodeRanks>& placement,
                                        const std::vector<std::pair<int, int>>& cuts, int64_t row_bytes,
                                        const std::vector<int>& rows);

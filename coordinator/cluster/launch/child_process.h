@@ -35,7 +35,8 @@ class ChildProcess {
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   pid_t pid() const { return pid_; }
-  /// Returns "exited with status 1" or "was killed by signal 9" once the child has ended; nullopt while it runs.
+  /// Returns how the child has ended, such as "exited with status 1" or "was killed by signal 9"; nullopt while it
+  /// runs.
   std::optional<std::string> Ended();
   /// Waits up to `millis` milliseconds. Returns true when the child has ended.
   bool WaitFor(int millis);

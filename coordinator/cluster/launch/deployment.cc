@@ -271,7 +271,8 @@ void Deployment::CheckLauncher() {
   if (!launcher_ended_) launcher_ended_ = now;
   if (now - *launcher_ended_ <= std::chrono::milliseconds(100)) return;
   const auto culprit = launcher_->report.culprit();
-  // With several hosts, and if nothing names the failed one, the heartbeats that still arrive will show the lost host.
+  // With several hosts, and if mpirun's output does not name the failed one, the heartbeats that still arrive will show
+  // the lost host.
   if (!culprit && !OnThisHost(topology_) && now - *launcher_ended_ <= kLastBeats) return;
   throw LossOfMpirun(culprit, *launcher_->process.Ended(), group_->ranks(), *launcher_ended_);
 }

@@ -74,8 +74,8 @@ class Deployment : private LauncherWatch {
   void BringUp();                          // from Launch to WorkerGroup::Load
   double Reserve(const PoolSizes& pools);  // returns the seconds for moving one block to the host or back
   void StartNextEpoch(bool same_shape);
-  /// Places the ranks of the next epoch on several nodes without the hosts `left_out`. If the other hosts cannot take
-  /// all ranks, chooses a smaller shape and returns false. If they can take none, uses the hosts `left_out` again.
+  /// Places the ranks of the next epoch on several nodes without the hosts `left_out`; returns true if the shape stays.
+  /// If the other hosts cannot take all ranks, chooses a smaller shape. If they take none, uses `left_out` again.
   bool PlaceWithout(const std::set<std::string>& left_out);
   PoolSizes ChoosePoolSizes() const;
 

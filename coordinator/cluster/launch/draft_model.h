@@ -12,7 +12,7 @@ namespace quire {
 /// Vocabularies are compared elsewhere (text/tokenizer/same_tokens.h).
 DraftModelSettings DraftModelOf(const Topology& topology, const ModelFiles& model);
 
-/// Returns the most rows that the sequences with drafts of a step have; 0: no sequence has drafts.
+/// Returns the most rows that sequences with drafts may have together in one step; 0: no sequence has drafts.
 int32_t MostDraftRows(const Topology& topology);
 
 }  // namespace quire

@@ -25,7 +25,7 @@ std::string InWords(int64_t bytes) {
 /// bytes.
 struct HostLoad {
   double weights = 0, kv = 0, swap = 0;  // double: products of large settings may exceed 64 bits
-  double working = 0, of_steps = 0;      // WorkingMemory: all of it, and what comes only with steps
+  double working = 0, of_steps = 0;      // WorkingMemory: all of it; the part that steps take
   int workers = 0;
   int64_t total = INT64_MAX, available = INT64_MAX;
   int processors = 0;  // 0: not known
@@ -75,7 +75,7 @@ std::string WorkersOn(const std::string& host, int workers) {
   return fmt::format("{} worker{} on {}", workers, workers == 1 ? "" : "s", host);
 }
 
-/// Returns the names of the flags that set these sizes.
+/// Returns the names of the flags that set the sizes of the KV cache and the swap space in `load`.
 std::string Flags(const Topology::Cache& cache, const HostLoad& load) {
   std::vector<std::string> flags;
   if (load.kv > 0) flags.emplace_back(cache.num_blocks > 0 ? "--num-kv-blocks" : "--kv-cache-memory-bytes");

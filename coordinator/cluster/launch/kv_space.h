@@ -10,8 +10,8 @@
 namespace quire {
 
 /// Describes, as one line of JSON, everything except tokens that decides the bits of a stored block: the model with its
-/// adapters, all types and sizes, the ranks' instruction sets, and this version of the program. Only servers with the
-/// same text find each other's blocks.
+/// adapters, all types, the block size, the ranks' instruction sets, and this version of the program. Only servers with
+/// the same text find each other's blocks.
 std::string KvSpaceOf(const ModelFiles& model, const AssignMessage& assign, const std::vector<RankInfo>& ranks);
 
 }  // namespace quire

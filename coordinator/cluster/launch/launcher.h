@@ -20,7 +20,7 @@ std::vector<std::string> MpirunCommand(const Topology& topology, const std::stri
                                        const std::string& data_endpoint, EpochId epoch, const std::string& session_dir,
                                        const std::vector<NodeRanks>& placement = {});
 
-/// Returns the same command line, with `worker_command` in place of the worker's binary and its endpoint.
+/// Like the other MpirunCommand, with `worker_command` in place of the worker's binary and its arguments.
 std::vector<std::string> MpirunCommand(const Topology& topology, const std::vector<std::string>& worker_command,
                                        const std::string& session_dir, const std::vector<NodeRanks>& placement);
 

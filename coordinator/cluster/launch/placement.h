@@ -43,8 +43,8 @@ std::vector<int> DevicesOfRanks(const Topology& topology, const std::vector<std:
 /// topology's number, or an even share of the processors that affinity and CPU quotas leave.
 int ThreadsOfWorker(const Topology& topology, int workers_of_host);
 
-/// Like ThreadsOfWorker, for the processors that the ranks' hosts have reported. All ranks get the smallest host's
-/// number.
+/// Like ThreadsOfWorker, for the processors that the ranks' hosts have reported. All ranks get the smallest of the
+/// hosts' numbers.
 int ThreadsOfWorkers(const Topology& topology, const std::vector<RankInfo>& ranks);
 
 /// True when workers may compute on GPUs, judged before the workers report their devices.

@@ -18,7 +18,7 @@ int ChooseModelLen(const Topology& topology, const ModelSpec& spec);
 /// blocks at the beginning of a sequence become free again.
 int FittingModelLen(int model_len, const ModelSpec& spec, int64_t pool_tokens);
 
-/// Returns the most tokens of a step: the topology's setting, or a default for the backend and max_running.
+/// Returns the most tokens of a step: the topology's setting, or the backend's default, and at least max_running.
 int ChooseStepTokens(const Topology& topology, BackendKind backend);
 
 /// The sequences that a pool of KV blocks must be able to hold.
@@ -32,8 +32,9 @@ struct PoolDemand {
 int StateBlocks(const std::vector<RankInfo>& ranks);
 
 /// Returns the number of KV blocks, and of host blocks for swapping, that fit into the ranks' memory under the
-/// topology's settings. The ranks must have loaded. Throws Error when there is no room for two blocks, or for one block
-/// beside the blocks of a sequence's state, or when sizes in the topology exceed a host's limit (host_fit.h).
+/// topology's settings. The ranks must have loaded. Throws Error when there is no room for two blocks (the null block
+/// and one more) beside the blocks of one sequence's state, or when sizes in the topology exceed a host's limit
+/// (host_fit.h).
 PoolSizes ChoosePools(const Topology& topology, BackendKind backend, const std::vector<RankInfo>& ranks,
                       const PoolDemand& demand);
 

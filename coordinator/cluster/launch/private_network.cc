@@ -92,8 +92,8 @@ std::string Objection(const Topology& topology) {
   return "";
 }
 
-/// Returns the words to put before mpirun so that it loads the module which binds its sockets to loopback; none if the
-/// module is not installed.
+/// Returns the words to put before mpirun, so that mpirun loads the module that binds mpirun's sockets to loopback; no
+/// words if the module is not installed.
 std::vector<std::string> OnLoopback() {
   constexpr const char* kModule = "quire-loopback.so";
   for (const auto& path : {OwnFolder() / kModule, OwnFolder().parent_path() / "lib" / "quire" / kModule}) {

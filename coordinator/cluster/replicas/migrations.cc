@@ -202,7 +202,7 @@ void Migrations::BreakOff(const Lock& lock, uint64_t ticket, BlockTransfer& tran
   const bool by_itself = !transfer.called_off;
   const std::pair<int, int> pair = std::minmax(transfer.from, transfer.to);
   if (by_itself) broken_until_[pair] = EngineLoop::Now() + kRestOfBrokenWay;
-  // GPUs that failed to reach each other once are not tried again.
+  // GPUs that failed to reach each other are not tried again until one of the replicas has new workers.
   const bool by_carriers =
       transfer.way == MigrationWay::kDevice && transfer.source.compute.backend == BackendKind::kCuda;
   if (by_itself && by_carriers) by_host_.insert(pair);

@@ -1,4 +1,4 @@
-// The part of Migrations that ends moves before they are complete.
+// The part of Migrations that ends moves before they are complete, and that empties a replica whose workers are lost.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -98,7 +98,7 @@ void Migrations::Empty(int replica, Engine& engine) {
   }
 }
 
-/// Forgets a transfer that has ended on both sides.
+/// Forgets a transfer that has ended on both sides, unless its request has yet to arrive with the blocks.
 void Migrations::DropIfOver(const Lock&, uint64_t ticket) {
   const auto it = transfers_.find(ticket);
   if (it == transfers_.end()) return;

@@ -1,4 +1,5 @@
-// The part of Migrations that decides whether a request's blocks move with it, and in which way.
+// The part of Migrations that decides whether a request's blocks move with it and in which way, and that makes the
+// source send them.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>

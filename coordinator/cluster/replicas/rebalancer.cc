@@ -6,7 +6,7 @@ namespace quire {
 
 namespace {
 
-/// True when every sequence has generated a token, so that only decoding is left.
+/// True when every unfinished sequence has generated a token, so that only decoding is left.
 bool HasBegun(const Request& request) {
   return std::ranges::all_of(request.sequences, [](const Sequence& s) { return s.finished || s.num_generated() > 0; });
 }

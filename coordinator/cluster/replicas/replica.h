@@ -46,8 +46,8 @@ class Replica : private EngineLoopHost {
   std::optional<JournalHealth> journal_health() const {  // nullopt: no journal; callable from any thread
     return journal_ ? std::optional(journal_->health()) : std::nullopt;
   }
-  /// Submits a call on the engine's thread. A call with a grammar is submitted only once the workers have compiled the
-  /// grammar. From now on view() includes the call's tokens.
+  /// Submits a call on the engine's thread, once stored blocks of its prompts are back (KvGate) and the workers have
+  /// compiled its grammar, if it has one. From now on view() includes the call's tokens.
   void PostCall(int64_t tokens, const std::string& client, const GrammarSource& grammar, Arrival arrival);
   /// Runs `order` on the engine's thread.
   void PostAdapter(std::function<void(AdapterGate&)> order);

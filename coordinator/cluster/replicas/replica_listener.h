@@ -24,7 +24,7 @@ class ReplicaListener {
   virtual void OnAbandoned(int replica, Engine& engine) = 0;
   /// Called after OnAbandoned.
   virtual void OnLost(int replica, const std::string& reason) = 0;
-  /// True when other replicas serve, so that workers which were given up are started again later.
+  /// True when other replicas serve. Only then are workers that were given up started again later.
   virtual bool MayReturn() const = 0;
   virtual void OnReturned(int replica) = 0;
 };

@@ -34,8 +34,8 @@ std::optional<int64_t> Ask(Replica& replica, std::function<int64_t(Engine&)> tas
   return answer->is_there ? std::optional<int64_t>(answer->value) : std::nullopt;
 }
 
-/// Returns the blocks that no sequence holds and that cache nothing, as pairs of the first block and the count of a
-/// run.
+/// Returns the runs of consecutive blocks that no sequence holds and that cache nothing: of each run the first block,
+/// then the number of blocks.
 std::vector<BlockId> EmptyRuns(const BlockPool& pool) {
   std::vector<BlockId> runs;
   for (BlockId block = 1; block <= pool.num_usable(); ++block) {
@@ -48,7 +48,7 @@ std::vector<BlockId> EmptyRuns(const BlockPool& pool) {
   return runs;
 }
 
-/// True when the store has every cached block, and every kept state.
+/// True when the store has every block that is cached on the device, and every kept state.
 bool HasAll(const KvStore& store, const Engine& engine) {
   const PrefixSharing& prefixes = engine.blocks().prefixes();
   const auto is_missing = [&](BlockId block, StoredKind kind) {

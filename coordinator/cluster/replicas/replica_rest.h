@@ -6,8 +6,8 @@
 
 namespace quire {
 
-// These functions prepare a replica whose workers will end or sleep. The functions wait for the engine's thread, at the
-// latest until `end_seconds` on the clock of EngineLoop::Now, so they must be called on another thread.
+// These functions prepare a replica whose workers will end or sleep. The functions wait for the engine's thread, at
+// most until `end_seconds` on the clock of EngineLoop::Now, so they must be called on another thread.
 
 /// Waits until the store has every cached block and every kept state, or has stopped writing.
 void FinishSaving(Replica& replica, double end_seconds);

@@ -27,7 +27,7 @@ class Replicas : private ReplicaListener {
 
   /// Connects the replicas with each other. `on_end` is called once, when all replicas are lost.
   void Begin(std::function<void(const std::string&)> on_end);
-  /// Waits until every cached block is in the store, at most for `most_seconds`.
+  /// Waits until every cached block is in the store, or the store has stopped writing, at most for `most_seconds`.
   void FinishSaving(double most_seconds);
   /// Gives memory of blocks back to the system (replica_rest.h), in at most most_seconds. Returns the bytes that stay;
   /// nullopt when unknown.
@@ -51,9 +51,10 @@ class Replicas : private ReplicaListener {
   /// Returns the events of all replicas.
   EventFeed& events() { return events_; }
 
-  /// Posts a client's call to the replica that suits the first request's prompt best. On that replica a call with a
-  /// grammar waits until the workers have compiled the grammar. `tokens`: number of tokens of all the call's requests.
-  /// Called by one thread only.
+  /// Posts a client's call to the replica that suits it best by the replicas' loads and by their cached blocks of
+  /// `prompt`, the first request's prompt (ChooseReplica). On that replica a call with a grammar waits until the
+  /// workers have compiled the grammar. `tokens`: number of tokens of all the call's requests. Called by one thread
+  /// only.
   void Submit(std::string_view salt, std::span<const TokenId> prompt, int64_t tokens, const std::string& client,
               const GrammarSource& grammar, Arrival arrival);
   /// Cancels requests on all replicas. The requests' sinks must return true from Abandoned() before this call.

@@ -124,8 +124,9 @@ void KvGate::Round(Engine& engine, double now) {
   }
 }
 
-/// Begins to bring stored blocks back for the call's next prompt for which that saves time. Returns false if there is
-/// no such prompt.
+/// Begins to bring stored blocks back for the call's next prompt for which that saves time (with Held::always, for the
+/// next prompt that has any). Returns false if there is no such prompt, or while the store still reads for another
+/// transfer.
 bool KvGate::Begin(Held& held, Engine& engine, double now) {
   for (; !reading_ && !held.prompts.empty(); held.prompts.erase(held.prompts.begin())) {
     const ArrivalPrompt& prompt = held.prompts.front();

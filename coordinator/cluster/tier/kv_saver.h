@@ -13,8 +13,8 @@ namespace quire {
 
 /// Copies blocks that newly enter the prefix cache, and states that are kept, from the workers to the store while steps
 /// run: a few blocks at a time, or one state. Blocks that are reused and states that are forgotten before they are
-/// copied are not stored; nor are blocks and states that arrive while the store is busy for long. Only the engine's
-/// thread may use it.
+/// copied are not stored. If too many wait because the store is busy for long, the oldest are left out. Only the
+/// engine's thread may use it.
 class KvSaver : public CacheListener {
  public:
   KvSaver(KvStore& store, GroupBlocks& group, int block_size) : store_(store), group_(group), block_size_(block_size) {}
@@ -28,7 +28,7 @@ class KvSaver : public CacheListener {
   /// True when the report is about a transfer of this object.
   bool OnReport(const BlocksReport& report);
   bool OnEnd(const BlockTransferEnd& end);
-  /// Forgets all blocks that wait to be saved. Called when the ranks were replaced.
+  /// Forgets all blocks and states that wait to be saved. Called when the ranks were replaced.
   void Forget();
 
  private:

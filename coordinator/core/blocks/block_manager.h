@@ -33,8 +33,8 @@ class BlockManager {
 
   /// Returns how many free blocks Grow takes for all targets, copies included. The targets belong to one request.
   int BlocksToGrow(std::span<const GrowTarget> targets) const;
-  /// Grows the table to num_tokens, and makes the new positions and the recurrent state writable; Extend only grows the
-  /// table. Both need free blocks. Grow keeps the old state as a checkpoint if `reserved` more blocks are free.
+  /// Grows the table to num_tokens, and makes new positions and the recurrent state writable; Extend only grows the
+  /// table. Both need free blocks. Grow keeps a state that is to be a checkpoint if `reserved` more blocks are free.
   void Grow(Sequence& sequence, int num_tokens, StepPlan& plan, int reserved = 0);
   void Extend(Sequence& sequence, int num_tokens, StepPlan& plan);
   /// Appends up to `count` next blocks, cached or copied from the host. Returns how many. The plan must be sent.

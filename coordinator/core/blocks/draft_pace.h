@@ -8,8 +8,9 @@ namespace quire {
 /// Snapshots contain this object.
 class DraftPace {
  public:
-  /// Returns the number of drafts, at most `most`, with which a step should gain the most tokens for its time.
-  /// `row_cost`: time of one drafted token, as a fraction of a step's time for one sequence.
+  /// Returns the number of drafts, at most `most`, with which a step should gain the most tokens for its time: 0 in a
+  /// pause, otherwise at least 1. `row_cost`: time of one drafted token, as a fraction of a step's time for one
+  /// sequence.
   int Length(int most, double row_cost) const {
     if (rest_ > 0) return 0;
     // One draft is tried at least, because it shows whether the text has become easier to guess.
@@ -67,7 +68,8 @@ class DraftPace {
   static constexpr double kMostCredit = 32;       // most credit, in step times, so that old savings pay for few drafts
   static constexpr double kLeastCost = 0.01;      // least cost of a draft, in step times
 
-  /// Begins a pause without drafts of 2 to 32 tokens. Steps can be planned ahead meanwhile, which drafts prevent.
+  /// Begins a pause: the sequence gets no drafts for the next 2 to 32 tokens. Steps can be planned ahead meanwhile,
+  /// which drafts prevent.
   void Rest() { rest_ = 2 << std::min(failures_++, 4); }
   double Chance() const { return right_ / tried_; }
   /// Returns the number of drafts with which a step is expected to gain the most tokens for its time; 0: no drafts.

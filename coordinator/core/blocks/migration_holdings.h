@@ -9,7 +9,8 @@
 
 namespace quire {
 
-/// Blocks reserved for a request that migrates to or from another engine.
+/// Blocks held under a ticket: for a request that migrates to or from another engine, or for copies to or from the
+/// store.
 struct MigrationHolding {
   uint64_t ticket;
   std::vector<BlockId> blocks;
@@ -20,7 +21,7 @@ struct MigrationHolding {
   }
 };
 
-/// The blocks of one pool that an engine holds for migrating requests, indexed by ticket.
+/// The blocks of one pool that an engine holds for such transfers, indexed by ticket.
 class MigrationHoldings {
  public:
   explicit MigrationHoldings(BlockPool& pool) : pool_(pool) {}

@@ -18,7 +18,7 @@ namespace quire {
 /// gets an id, and no block is found. In models with recurrent states, a prefix is shared only up to a kept state.
 class PrefixSharing {
  public:
-  /// Connect the pool's OnEvict to Forget.
+  /// The caller must make the pool's OnEvict call Forget.
   PrefixSharing(const BlockManagerOptions& options, BlockPool& pool);
 
   /// Changes the number of blocks, and of blocks of one state. No block may be cached.
@@ -41,7 +41,7 @@ class PrefixSharing {
   const BlockHash* HashOfBlock(Sequence& sequence, int index);
   /// Returns the tokens of full block `index`.
   std::span<const TokenId> TokensOfBlock(const Sequence& sequence, int index) const;
-  /// True when the sequence ends at a block boundary and all its blocks' contents have ids.
+  /// True when the sequence's computed tokens fill its blocks, and the contents of all these blocks have ids.
   bool StandsAtNamedBlocks(const Sequence& sequence) const;
   /// Makes full blocks of computed and known tokens findable.
   void NameComputed(Sequence& sequence);
@@ -61,7 +61,7 @@ class PrefixSharing {
   /// Keeps the state after the sequence's num_tokens computed tokens, which fill whole blocks. The caller holds
   /// `blocks`, the state's blocks. Returns 0 when a state is kept there already or no cached block can lead to it.
   CheckpointId KeepState(const Sequence& sequence, int num_tokens, std::span<const BlockId> blocks);
-  /// Returns the cached leading blocks of a prompt in order, then the blocks of the state after them.
+  /// Returns a prompt's leading blocks that requests can take over (UsableBlocks), then those of the state after them.
   std::vector<BlockId> Find(std::string_view salt, std::span<const TokenId> tokens, int adapter = 0) const;
   /// Returns the cached leading blocks of a prompt in order, whether states are kept or not.
   std::vector<BlockId> FindBlocks(std::string_view salt, std::span<const TokenId> tokens, int adapter = 0) const;

@@ -17,9 +17,9 @@ SequenceStates::SequenceStates(const BlockManagerOptions& options, BlockPool& po
       fill_(fill),
       prefixes_(prefixes) {}
 
-/// Returns the two token counts after which states of the prompt should be kept; 0: none. The second count is the end
-/// of the last full block before the prompt's last token. A request with the same prompt cannot start later, because
-/// every request computes its last token.
+/// Returns the two token counts after which states of the prompt should be kept; 0: none. The first count is the end of
+/// the tokens whose keys and values were cached. The second count is the end of the last full block before the prompt's
+/// last token. A request with the same prompt cannot start later, because every request computes its last token.
 std::array<int, 2> SequenceStates::PromptCheckpoints(const Sequence& sequence) const {
   const int last = (sequence.num_prompt_tokens - 1) / block_size_ * block_size_;
   const auto if_worth_it = [&](int num_tokens) { return num_tokens - sequence.begun >= spacing_ ? num_tokens : 0; };

@@ -57,8 +57,8 @@ class Engine {
  public:
   explicit Engine(const EngineOptions& options);
 
-  /// Executes a command. Every input is a command, except FailAll and DropAll, which end all requests. Each of the
-  /// methods below builds one command and returns its result.
+  /// Executes a command. Every input is a command, except FailAll and DropAll, which end all requests. Most methods
+  /// below build one command and return its result.
   void Apply(const Command& command) {
     std::visit([this](const auto& each) { Do(each); }, command);
   }
@@ -73,8 +73,9 @@ class Engine {
   /// Reports the error to the request's sink, then cancels the request.
   void Abort(RequestId id, RequestError error, const std::string& message);
 
-  /// Returns the next step to send. Returns null when there is no work, or when all work must wait for an outstanding
-  /// result. The plan is valid until the next call of any method. `now`: seconds on any steady clock.
+  /// Returns the next step to send. Returns null when there is no work, when all work must wait for an outstanding
+  /// result, or while the most plans are outstanding. The plan is valid until the next call of any method. `now`:
+  /// seconds on any steady clock.
   const StepPlan* NextPlan(double now) { return Do(command::Plan{now}); }
 
   /// True when `tokens` are those that the oldest outstanding plan must sample, and every id is in the vocabulary.
@@ -234,7 +235,7 @@ class Engine {
     bool operator>(const Deadline& other) const { return seconds > other.seconds; }
   };
 
-  std::optional<std::string> Do(const command::Submit& c);  // each does what the public method of its name says
+  std::optional<std::string> Do(const command::Submit& c);  // each does what the public method for its command says
   void Do(const command::Cancel& c);
   const StepPlan* Do(const command::Plan& c);
   void Do(const command::Commit& c);

@@ -59,7 +59,7 @@ std::string EscapedForPattern(std::string_view text) {
 }
 
 /// Replaces each dot of a Python pattern by a class of the characters that the dot matches: all characters but \n, or
-/// with the flag s (`all`) all characters.
+/// with the flag s (`all`) all characters. Leaves dots in classes and escaped dots. Also replaces "\/" by "/".
 std::string WithPythonsDots(const std::string& pattern, bool all) {
   std::string out;
   bool in_class = false;

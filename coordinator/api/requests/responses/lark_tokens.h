@@ -15,8 +15,8 @@ struct LarkToken {
   int line;
 };
 
-/// Splits a grammar into tokens, without comments and blank lines. A line that begins with | continues the line before.
-/// Throws Error with the line for a character sequence that is not a token.
+/// Splits a grammar into tokens, without comments and blank lines. A line that begins with | continues the line before,
+/// and a line end inside brackets ends no line. Throws Error that names the line for text that is no token.
 std::vector<LarkToken> LarkTokens(std::string_view grammar);
 
 }  // namespace quire

@@ -20,7 +20,7 @@ namespace quire {
 
 namespace {
 
-/// Returns the text of one part of a message. Refuses parts that are no text, by their type.
+/// Returns the text of one part of a message. Throws ApiError for a part whose type is not one of the types of text.
 std::string PartText(const JsonObject& part) {
   const std::string type = part.Text("type");
   if (type == "refusal") return part.Text("refusal");
@@ -49,8 +49,9 @@ void KnowItem(const JsonObject& item, std::initializer_list<std::string_view> ow
   }
 }
 
-/// A type of items: calls of a provider's built-in tool. `arguments`: the item's members that become the call's
-/// arguments. `result`: the member with the tool's output, if there is one.
+/// An item's type that stands for calls of a provider's built-in tool. `name`: the tool's name; empty: the item has the
+/// name. `arguments`: the item's members that become the call's arguments. `result`: the member with the tool's output;
+/// empty: the item has no output.
 struct BuiltIn {
   std::string_view type, name;
   std::vector<std::string_view> arguments;
@@ -81,8 +82,8 @@ const std::map<std::string_view, std::string_view> kUnreadable = {
     {"computer_call", "is about images of a screen, and this server's model reads text only"},
     {"computer_call_output", "is an image, and this server's model reads text only"}};
 
-/// Returns the id of a call or of its output: `call_id`, or the item's `id` for items of built-in tools. Throws
-/// ApiError when both are missing.
+/// Returns the id of a call or of its output: `call_id`, or `id` if the item has no `call_id`. Throws ApiError when the
+/// id is missing or empty.
 std::string CallIdOf(const JsonObject& item) {
   std::string id = item.OptionalText("call_id").value_or(item.OptionalText("id").value_or(""));
   if (id.empty()) item.Refuse("call_id", "is missing");
@@ -203,7 +204,8 @@ bool ResponseItems::AddBuiltIn(const JsonObject& item, const std::string& type) 
   for (const std::string_view member : found->arguments) {
     if (const OrderedJson* value = item.Find(std::string(member).c_str())) arguments[std::string(member)] = *value;
   }
-  // If the only argument is an object, its members become the arguments.
+  // If the only argument is an object, its members become the arguments. The value of `arguments` may also be JSON
+  // text.
   if (arguments.size() == 1 && (arguments.front().is_object() || found->arguments.front() == "arguments"))
     arguments = OrderedJson(arguments.front());
   Call(id, name, TextOf(arguments));
@@ -214,8 +216,8 @@ bool ResponseItems::AddBuiltIn(const JsonObject& item, const std::string& type) 
   return true;
 }
 
-/// Adds thoughts to the assistant's next message. Thoughts of this server's models come back in `content` or sealed.
-/// Thoughts that another server sealed cannot be opened, so their summary is used.
+/// Adds thoughts to the assistant's next message. Thoughts of this server's models come back in `content`, or sealed in
+/// `encrypted_content`. Thoughts that another server sealed cannot be opened, so their summary is used.
 void ResponseItems::AddReasoning(const JsonObject& item) {
   KnowItem(item, {"summary", "content", "encrypted_content"});
   const auto sealed = item.OptionalText("encrypted_content");
@@ -227,7 +229,7 @@ void ResponseItems::AddReasoning(const JsonObject& item) {
   };
   const OrderedJson* content = item.Find("content");
   if (content != nullptr && !content->empty()) return add("content", "reasoning_text");
-  // Sealed thoughts are the text of a JSON string, still escaped. Clients may have changed this text, so it may no
+  // The opened text should be the inside of a JSON string, with its escapes. Clients may have changed it, so it may no
   // longer be valid JSON.
   const auto opened = sealed ? OpenText(*sealed) : std::nullopt;
   const OrderedJson said = opened ? OrderedJson::parse('"' + *opened + '"', nullptr, false) : OrderedJson();
@@ -240,7 +242,7 @@ void ResponseItems::AddReasoning(const JsonObject& item) {
   if (item.Has("summary")) add("summary", "summary_text");
 }
 
-/// Adds the stored item that an item_reference names. An item's id contains its response's id.
+/// Adds the stored item that an item_reference names. An item's id contains the unique part of its response's id.
 void ResponseItems::AddReference(const JsonObject& item) {
   KnowItem(item, {});
   const std::string id = item.Text("id");

@@ -35,8 +35,8 @@ class ResponseItems {
   std::vector<InputItem> TakeItems() { return std::move(items_); }
 
  private:
-  /// Returns the name under which the model called an item's function. Throws ApiError when it is longer than a tool's
-  /// name may be.
+  /// Returns the name under which the model called an item's function. `name_space`: the name of the item's member with
+  /// the namespace. Throws ApiError when the result is longer than a tool's name may be.
   std::string NameOfCall(const JsonObject& item, const char* name_space) const;
   OrderedJson& Say(const std::string& role, std::string text);
   void AddMessage(const JsonObject& item);

@@ -8,12 +8,12 @@
 // The parts of an answer of /v1/responses that repeat its request.
 namespace quire {
 
-/// Checks fields that have no effect, except that the answer repeats them. Throws ApiError for a wrong type, and for a
-/// text longer than OpenAI allows.
+/// Checks fields that the answer repeats without further use, such as `user` and `metadata`. Throws ApiError for a
+/// wrong type, and for a text or metadata beyond OpenAI's limits.
 void CheckRepeated(const JsonObject& body);
 
-/// Returns the settings, including defaults, as members of a JSON object without its braces. defaults: the values of
-/// sampling settings that the request does not set.
+/// Returns the request's settings, including defaults, as members of a JSON object without its braces. `defaults`: the
+/// values of sampling settings that the request does not set.
 std::string SettingsOf(const JsonObject& body, const SamplingDefaults& defaults);
 
 }  // namespace quire

@@ -32,7 +32,7 @@ using ResponseTools = std::map<std::string, ResponseTool>;
 inline constexpr const char* kCustomInput = "input";
 inline constexpr const char* kToolSearch = "tool_search";
 
-/// Returns the name under which the model sees a tool of this namespace; without a namespace, the tool's own name.
+/// Returns the name under which the model sees a tool: NAMESPACE__NAME, or NAME if the namespace is empty.
 std::string ShownToolName(const std::string& name_space, const std::string& name);
 
 /// The tools of a request, from its `tools` and from items of its input.
@@ -65,10 +65,11 @@ class OfferedTools {
   std::vector<std::string> met_;  // names of the list that is being added
 };
 
-/// Returns the bytes of memory that the names take.
+/// Returns about how many bytes of memory `tools` takes.
 int64_t BytesOf(const ResponseTools& tools);
 
-/// Returns the text argument of a custom tool, from the JSON of the call's arguments, which may have been cut off.
+/// Returns the text argument of a custom tool's call. `arguments`: the call's arguments as JSON, which may have been
+/// cut off. Returns `arguments` itself if it has no such text.
 std::string CustomInputOf(const std::string& arguments);
 
 }  // namespace quire

@@ -40,7 +40,8 @@ OrderedJson Earlier(const JsonObject& body, const FindKept& find) {
   return id ? OrderedJson::parse(find(*id, "")) : OrderedJson::array();
 }
 
-/// Returns the chat messages of the whole conversation, without the instructions of this request.
+/// Returns the chat messages of the whole conversation, without the instructions of this request. Sets `own` to the
+/// items of this request.
 OrderedJson WholeConversation(const JsonObject& body, const FindKept& find, OfferedTools& tools,
                               std::vector<InputItem>& own) {
   const OrderedJson* input = body.Find("input");
@@ -57,8 +58,8 @@ OrderedJson WholeConversation(const JsonObject& body, const FindKept& find, Offe
   return messages;
 }
 
-/// Reads `reasoning`. Thoughts are returned whole, never summarised. The template decides which earlier thoughts it
-/// shows.
+/// Reads `reasoning`. Thoughts are returned whole, never summarised, and the template decides which earlier thoughts it
+/// shows. So `summary` and `context` are only checked.
 void AddReasoning(const JsonObject& reasoning, OrderedJson& chat) {
   reasoning.KnowOnly({"effort", "summary", "generate_summary", "context"});
   for (const char* name : {"summary", "generate_summary"}) {
@@ -70,7 +71,8 @@ void AddReasoning(const JsonObject& reasoning, OrderedJson& chat) {
   if (const auto effort = reasoning.OptionalText("effort")) chat["reasoning_effort"] = *effort;
 }
 
-/// True when `include` asks for sealed thoughts. Other known values are about items that answers here never have.
+/// True when `include` asks for sealed thoughts. Throws ApiError for unknown values and for logprobs. The other known
+/// values are about items that answers here never have.
 bool AsksToSeal(const JsonObject& body) {
   const OrderedJson* include = body.Find("include");
   if (include == nullptr) return false;

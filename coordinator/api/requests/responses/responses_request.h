@@ -13,7 +13,7 @@ namespace quire {
 
 /// Requests of OpenAI's Responses API are translated into equivalent chat requests.
 
-/// The parts of a /v1/responses request that a chat request lacks, in JSON, for the answer and the stored response.
+/// The parts of a /v1/responses request that a chat request lacks. The answer and the stored response need them.
 struct ResponseTerms {
   std::string settings;      // members of the answer that repeat the request, comma-separated
   std::string conversation;  // chat messages: of earlier responses and of this request, without instructions
