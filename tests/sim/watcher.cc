@@ -275,7 +275,7 @@ int Watcher::ShareOfBlocks() const {
 bool Watcher::IsProtected(RequestId id) const {
   const auto yields = num_yields_.find(id);
   if (yields == num_yields_.end()) return false;
-  return engine_.stats().steps - admitted_step_.at(id) < int64_t{8} << std::min(yields->second - 1, 3);
+  return engine_.stats().steps - admitted_step_.at(id) < (yields->second == 1 ? 8 : 16);
 }
 
 /// Checks a preemption in favour of another client ("gives way"): only the youngest request of a client above its share

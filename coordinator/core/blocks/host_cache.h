@@ -60,7 +60,8 @@ class HostCache : public CacheListener {
   int64_t num_copied() const { return num_copied_; }
   int64_t num_found() const { return num_found_; }
 
-  /// Aborts unless exactly the host blocks with copies of blocks or states are kept, and the counts are right.
+  /// Aborts unless the host pool keeps exactly the blocks that hold a copy of a block or of a state, and num_ahead_ is
+  /// the number of ones in ahead_.
   void CheckIntegrity() const;
 
   template <class Archive>

@@ -56,8 +56,8 @@ bool PlaceSharing::MakeWayFor(Request& head, Crowd& crowd, StepDraft& draft) {
 }
 
 /// Returns the youngest request of the client that has the most of the lacking resource and more than its share; null:
-/// there is no such client. A request that was preempted for another client is protected for a time, which doubles each
-/// time up to a bound; others may have to wait for the end of that time. A request that needs more than its client's
+/// there is no such client. A request that was preempted for another client is protected for some steps after its
+/// return; others may have to wait for the end of these steps. A request that needs more than its client's
 /// share may be preempted again and again while other clients keep sending requests.
 Request* PlaceSharing::WhoGivesWay(const Request& head, Resource resource, StepDraft& draft) const {
   Request* youngest = nullptr;
@@ -75,9 +75,8 @@ Request* PlaceSharing::WhoGivesWay(const Request& head, Resource resource, StepD
 }
 
 bool PlaceSharing::IsProtected(const Request& request, const StepDraft& draft) {
-  constexpr int kMostDoublings = 3;
   if (request.num_yields == 0) return false;
-  const int64_t steps = kProtectedSteps << std::min(request.num_yields - 1, kMostDoublings);
+  const int64_t steps = request.num_yields == 1 ? kProtectedSteps : 2 * kProtectedSteps;
   return draft.number - request.admitted_step < steps;
 }
 

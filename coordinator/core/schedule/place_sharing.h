@@ -10,7 +10,8 @@ namespace quire {
 class PlaceSharing {
  public:
   /// The number of steps after its return during which a request that was preempted for another client cannot be
-  /// preempted for another client again. The number doubles with each further preemption, at most three times.
+  /// preempted for another client again; twice this number from the second preemption on. The number is small, because
+  /// other clients wait for their first tokens while such a request holds all slots.
   static constexpr int64_t kProtectedSteps = 8;
 
   PlaceSharing(WaitingQueue& queue, const RunningSet& running, const ClientShares& shares, const RoomEstimate& room,
