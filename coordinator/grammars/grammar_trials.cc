@@ -24,7 +24,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Returns the processor time that a process has used.
+/// Returns the processor time that a process has used; 0 if the time cannot be read.
 std::chrono::nanoseconds ProcessTime(pid_t pid) {
   clockid_t clock{};
   timespec now{};
@@ -66,7 +66,7 @@ void GrammarTrials::NoProcess(int error) {
   NoTime();
 }
 
-/// Kills the compiler's process. Returns in words how the process ended.
+/// Kills the compiler's process. Returns in words how the process ended; "" if there was none.
 std::string GrammarTrials::End() {
   if (pid_ == 0) return "";
   ::kill(pid_, SIGKILL);
@@ -86,7 +86,7 @@ void GrammarTrials::Start(const std::stop_token& stop) {
   argv.push_back(nullptr);
   const pid_t pid = ::fork();
   if (pid == 0) BecomeCompiler(argv.data(), sockets[1]);
-  const int error = errno;  // the reason why fork failed
+  const int error = errno;  // if fork failed: the reason
   ::close(sockets[1]);
   if (pid < 0) {
     ::close(sockets[0]);
@@ -146,7 +146,7 @@ void GrammarTrials::Try(const GrammarSource& source, const std::stop_token& stop
         spdlog::error("the process that compiles grammars ended ({}); later ends are not told of", end);
     }
   } catch (...) {
-    End();  // the process is busy with a grammar that has timed out or was cancelled
+    End();  // the process may be busy with a grammar that has timed out or was cancelled
     throw;
   }
   if (!problem->empty()) throw Error(*problem);

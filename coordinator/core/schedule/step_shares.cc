@@ -19,7 +19,8 @@ struct BeamTurn {
   int64_t last_step_of_client = 0;  // highest last_step of the client's requests
 };
 
-/// Returns the number of beams for which the next step can sample; 0 while the request waits for results.
+/// Returns the number of beams for which the next step can sample; 0 for a request without beams, or while it waits for
+/// results.
 int DrawingBeams(const Request& request) { return request.beams == nullptr ? 0 : request.NumDecodes(); }
 
 int64_t LastStep(const Request& request) {
