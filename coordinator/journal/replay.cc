@@ -10,7 +10,7 @@ namespace quire {
 
 namespace {
 
-/// Stands for the clients: ends each choice's text where it ended in the recorded run.
+/// Stands for a client: ends a choice's text where a stop string ended it in the recorded run.
 class ReplaySink : public RequestSink {
  public:
   /// `stopped`: for each choice that ends in this step, how many of the step's tokens it takes.

@@ -92,7 +92,7 @@ struct ThoughtBounds {
 };
 std::optional<ThoughtBounds> BoundsOf(ReasoningFormat format);
 
-/// Whether an answer to this prompt begins inside thoughts, begins without thoughts, or may do either.
+/// Says whether an answer to this prompt begins inside thoughts, begins without thoughts, or may do either.
 enum class ReasoningStart { kUndecided, kInside, kNone };
 ReasoningStart StartAfter(ReasoningFormat format, std::string_view prompt);
 
