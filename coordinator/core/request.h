@@ -19,11 +19,11 @@ namespace quire {
 struct GenerationLimits {
   int max_tokens = 16;                  // generated tokens per choice, at most
   std::vector<TokenId> stop_token_ids;  // each ends its choice and is not delivered; the model's own are included
-  double max_seconds = 0;               // time allowed between arrival and the last token; 0: the server's limit
+  double max_seconds = 0;               // time allowed between arrival and the last token; 0: the server's limit alone
 };
 
-/// The scheduler's record of one client (an API key): its waiting requests, its limits and the tokens that it was
-/// served. See WaitingQueue.
+/// The scheduler's record of one client (an API key): its waiting requests, its limits and the numbers of tokens
+/// computed for it. See WaitingQueue.
 struct ClientAccount;
 
 /// One prompt of an API call and the sequences that share the prompt. The scheduler admits and preempts all sequences
@@ -53,7 +53,7 @@ struct Request {
   bool forked = false;
   double rank = 0;  // order among the client's waiting requests; the lower number goes first
   int num_preemptions = 0;
-  int num_yields = 0;                // how often it was preempted for other clients, or let them first and lost room
+  int num_yields = 0;                // how often other clients took its place, by preemption or because it stood back
   int64_t admitted_step = 0;         // number of the step that last admitted the request
   double last_moved_seconds = -1e9;  // time when the request came from another engine
   /// num_lost_epochs: the number of worker groups that were lost while they computed the request, since the request's
@@ -67,12 +67,12 @@ struct Request {
   int num_cached_tokens = 0;  // prompt tokens found in the prefix cache before the first preemption
   int num_scored = 0;         // leading prompt rows whose scores were delivered (RowsToScore)
   double first_scheduled_seconds = -1;
-  std::array<DraftTally, kDraftSources> drafted = {};  // guessed tokens of all choices that were verified
+  std::array<DraftTally, kDraftSources> drafted = {};  // per DraftSource: verified and accepted guessed tokens
   ClientAccount* account = nullptr;
 
   int num_prompt_tokens() const { return sequences.front().num_prompt_tokens; }
   /// Returns the number of tokens of the sequence that are neither computed nor in an outstanding step. 1 means that
-  /// the sequence decodes. 0 if the sequence is finished or has its full length. Choices whose common prompt is
+  /// the sequence decodes. Returns 0 if the sequence is finished or has its full length. Choices whose common prompt is
   /// computed count as if they shared it already.
   int TokensToCompute(const Sequence& sequence) const {
     const bool complete = sequence.length() == sequence.num_prompt_tokens + limits.max_tokens;

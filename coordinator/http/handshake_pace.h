@@ -40,7 +40,7 @@ class HandshakePace {
   Ticket Take() { return turns_.Next(); }
   /// Charges one handshake.
   void Charge(Clock::time_point now) { empty_ = std::max(empty_, now) + apart_; }
-  static constexpr std::chrono::seconds kLongestQueue{5};  // longest wait in one network's queue; clients give up soon
+  static constexpr std::chrono::seconds kLongestQueue{5};  // longest queue of one network; beyond, the oldest leaves
   /// Returns the network's oldest ticket if the network has more tickets in the queue than handshakes can begin within
   /// kLongestQueue; otherwise nullopt.
   std::optional<Ticket> Surplus(const boost::asio::ip::address& network) const {

@@ -15,8 +15,8 @@ struct ReplayResult {
 };
 
 /// Replays a journal without workers: loads every segment's snapshot, applies the recorded commands, and compares their
-/// outcomes, such as the hash of every plan, with the recorded outcomes. Throws Error when there is no readable
-/// journal.
+/// outcomes, such as the hash of every plan, with the recorded outcomes. Throws Error when no segment has a complete
+/// snapshot.
 ReplayResult Replay(const std::string& directory);
 
 /// Returns the story of one request: its arrival, and every decision about it with the reason. `id_or_name`: the

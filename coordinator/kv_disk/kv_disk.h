@@ -21,7 +21,7 @@ class KvDisk {
   /// description of the space for people.
   std::shared_ptr<KvStore> StoreFor(const std::string& space, const std::string& about);
 
-  /// Returns the totals of all stores.
+  /// Returns the counts of all stores together; `files` and `bytes` are those of the whole directory.
   KvStoreCounts counts() const;
 
  private:

@@ -8,7 +8,7 @@
 
 namespace quire {
 
-/// A pinned prompt that is kept over restarts.
+/// A pinned prompt that stays pinned when the server restarts.
 struct StoredPin {
   std::string name;  // 1 to kMostNameBytes bytes
   std::string salt;

@@ -6,8 +6,8 @@
 
 namespace quire {
 
-/// Takes a request out of the scheduler: the ranks lack its adapter, or it is a background request and must wait for
-/// requests of another kind.
+/// Takes a request out of the scheduler, because the ranks lack its adapter, or because it is a background request that
+/// must wait for requests of another kind.
 void Engine::SetAside(Request& request) {
   scheduler_.SetAside(request);
   request.set_aside = true;

@@ -14,7 +14,7 @@ bool Admission::MayJoin(const Request& request, const Crowd& crowd, const StepDr
 }
 
 /// Admits the requests of draft.returning, then other waiting requests, client by client. When a client's next request
-/// does not fit, other clients still get their turns unless ClientShares::IsHeldUp.
+/// does not fit, other clients still get their turns unless they are held up (ClientShares::IsHeldUp).
 void Admission::AdmitWaiting(StepDraft& draft) {
   if (queue_.empty() || draft.budget <= 0) return;
   Crowd crowd = room_.CountCrowd();

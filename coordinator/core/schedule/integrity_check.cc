@@ -10,7 +10,7 @@ namespace quire {
 
 namespace {
 
-/// Counts the references of sequences, pins and tickets to blocks, and compares the counts with the pools and the
+/// Counts the references to blocks by sequences, pins and tickets, and compares the counts with the pools and the
 /// prefix cache.
 class Recount {
  public:

@@ -9,7 +9,7 @@ namespace quire {
 
 namespace {
 
-// The most bytes that the sequences take which one plan sends in full; a frame has room for 64 MiB. A plan's first
+// The most bytes that one plan spends on sequences that it sends in full; a frame has room for 64 MiB. A plan's first
 // sequence is sent even if it is larger, and the beams of one request are sent together.
 constexpr int64_t kMaxAddedBytes = 16 << 20;
 bool FitsFrame(int64_t added, int64_t more) { return added == 0 || added + more <= kMaxAddedBytes; }

@@ -91,10 +91,10 @@ class Scheduler {
   /// owner writes them only in a step after all outstanding steps. The same holds for Finish.
   void Drop(Request& request);
 
-  /// Removes a request, waiting or running, for another engine. If the ticket is not 0, the blocks are at most
-  /// max_blocks, the host has room, and the request can continue from the blocks, they stay on the host as a holding
-  /// under the ticket. Then returns the holding's blocks; `moves` must be made before the next plan. Otherwise discards
-  /// all computed tokens and returns no blocks.
+  /// Removes a request, waiting or running, for another engine. Its blocks stay on the host as a holding under the
+  /// ticket if the ticket is not 0, they are at most max_blocks, the host has room, and the request can continue from
+  /// them. Then returns the holding's blocks; `moves` must be made before the next plan. Otherwise discards all
+  /// computed tokens and returns no blocks.
   std::vector<BlockId> Depart(Request& request, const command::Depart& how, std::vector<BlockCopyPair>& moves) {
     return migration_.Depart(request, how, moves);
   }

@@ -27,7 +27,7 @@ class StageTurns {
  private:
   const SchedulerLimits& limits_;
   const RunningSet& running_;
-  std::vector<Sequence*> ready_, drawing_;  // decodes for which no or some outstanding step samples; buffers
+  std::vector<Sequence*> ready_, drawing_;  // decodes without and with pending tokens; kept for their memory
 };
 
 }  // namespace quire

@@ -74,7 +74,7 @@ class WaitingQueue {
   void BeginPlan();
   /// Takes a request out of the queue, if it waits. The request counts as active until Left.
   void Remove(Request& request);
-  /// Takes a request that ended or left the engine out of its client's count of active requests.
+  /// Takes a request out of its client's count of active requests, because it ended or left the engine.
   void Left(Request& request);
 
   /// Charges the request's client for `tokens` prompt or generated tokens. A negative number gives tokens back.
