@@ -146,7 +146,7 @@ void GrammarTrials::Try(const GrammarSource& source, const std::stop_token& stop
         spdlog::error("the process that compiles grammars ended ({}); later ends are not told of", end);
     }
   } catch (...) {
-    End();  // the process may be busy with a grammar that has timed out or was cancelled
+    End();  // the process is busy with a grammar that has timed out or was cancelled
     throw;
   }
   if (!problem->empty()) throw Error(*problem);
