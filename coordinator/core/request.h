@@ -19,11 +19,11 @@ namespace quire {
 struct GenerationLimits {
   int max_tokens = 16;                  // generated tokens per choice, at most
   std::vector<TokenId> stop_token_ids;  // each ends its choice and is not delivered; the model's own are included
-  double max_seconds = 0;               // time allowed between arrival and the last token; 0: the server's limit
+  double max_seconds = 0;               // time allowed between arrival and the last token; 0: the server's limit alone
 };
 
-/// The scheduler's record of one client (an API key): its waiting requests, its limits and the tokens that it was
-/// served. See WaitingQueue.
+/// The scheduler's record of one client (an API key): its waiting requests, its limits and the numbers of tokens
+/// computed for it. See WaitingQueue.
 struct ClientAccount;
 
 /// One prompt of an API call and the sequences that share the prompt. The scheduler admits and preempts all sequences
@@ -53,7 +53,7 @@ struct Request {
   bool forked = false;
   double rank = 0;  // order among the client's waiting requests; the lower number goes first
   int num_preemptions = 0;
-  int num_yields = 0;                // how often the request was preempted for other clients or stood back for them
+  int num_yields = 0;                // how often other clients took its place, by preemption or because it stood back
   int64_t admitted_step = 0;         // number of the step that last admitted the request
   double last_moved_seconds = -1e9;  // time when the request came from another engine
   /// num_lost_epochs: the number of worker groups that were lost while they computed the request, since the request's
@@ -67,12 +67,13 @@ struct Request {
   int num_cached_tokens = 0;  // prompt tokens found in the prefix cache before the first preemption
   int num_scored = 0;         // leading prompt rows whose scores were delivered (RowsToScore)
   double first_scheduled_seconds = -1;
-  std::array<DraftTally, kDraftSources> drafted = {};  // verified guesses of all choices for each DraftSource
+  std::array<DraftTally, kDraftSources> drafted = {};  // per DraftSource: verified and accepted guessed tokens
   ClientAccount* account = nullptr;
 
   int num_prompt_tokens() const { return sequences.front().num_prompt_tokens; }
   /// Returns the number of tokens of the sequence that are neither computed nor in an outstanding step. 1 means that
-  /// the sequence decodes. Choices whose common prompt is computed count as if they shared it already.
+  /// the sequence decodes. Returns 0 if the sequence is finished or has its full length. Choices whose common prompt is
+  /// computed count as if they shared it already.
   int TokensToCompute(const Sequence& sequence) const {
     const bool complete = sequence.length() == sequence.num_prompt_tokens + limits.max_tokens;
     if (sequence.finished || complete) return 0;
@@ -97,8 +98,8 @@ struct Request {
   /// True when the workers pool over all prompt rows. Such a prompt is computed without a break from the first row on;
   /// a preemption or a move discards the computed rows.
   bool PoolsAllRows() const { return PoolsFromTheFirst(sampling.pooling); }
-  /// Returns the most leading tokens that the prefix cache may supply: 0 if all rows are pooled, any number if none are
-  /// to be scored. Otherwise later rows are still to be scored, and scoring a row requires computing its token.
+  /// Returns the most leading tokens that the prefix cache may supply: 0 if all rows are pooled, INT_MAX if no rows are
+  /// left to score, and otherwise num_scored. Later rows are still to be scored, which requires computing their tokens.
   int NumCacheable() const {
     if (PoolsAllRows()) return 0;
     return Scores() ? num_scored : std::numeric_limits<int>::max();
@@ -139,15 +140,15 @@ inline int Request::NumDecodes() const {
 
 inline int Request::TokensFor(int start, int count, int budget) const {
   const ScoredRows rows = RowsOf(start, count);
-  const int single = rows.start - start + 1;  // leading tokens that cost 1 each; later tokens cost 2
+  const int single = rows.start - start + 1;  // leading tokens that cost 1 each; the next `rest` tokens cost 2 each
   if (rows.count <= 1 || budget <= single) return std::min(count, budget);
   const int left = budget - single, rest = rows.count - 1;
   return left < 2 * rest ? single + left / 2 : std::min(count, budget - rest);
 }
 
 /// True when `a` is senior to `b`. Senior requests run first in a step and are preempted last, unless client shares
-/// decide otherwise (Scheduler). Only arrival time counts, so that a client cannot use `priority` to push other clients
-/// aside.
+/// decide otherwise (Scheduler). Only the time of arrival counts (for equal times, the id), so that a client cannot use
+/// `priority` to push other clients aside.
 inline bool Senior(const Request& a, const Request& b) {
   return a.arrival_seconds != b.arrival_seconds ? a.arrival_seconds < b.arrival_seconds : a.id < b.id;
 }

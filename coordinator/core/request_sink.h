@@ -15,7 +15,7 @@ struct TokenEvent {
   TokenId token = 0;
   float logprob = 0;
   std::vector<std::pair<TokenId, float>> top;
-  std::span<const float> pooled = {};  // the pooled prompt; comes with the first token; valid during the call
+  std::span<const float> pooled = {};  // the prompt's pooled hidden state, with the first token; valid during the call
   bool more_follow = false;            // the next call delivers another token of the same choice
 };
 
@@ -29,7 +29,7 @@ enum class RequestError {
   kOverworked,   // the request's grammar cost the workers too much work
   kDeadEnd,      // grammar, allowed tokens and forbidden words together allow no next token
   kNoRoom,       // the request waited in the queue beyond the limit, and no step computed any part of it
-  kGivenUp,      // worker groups were lost with the request too often, or the KV cache became too small for it
+  kGivenUp,      // worker groups were lost too often while they computed it alone, or the KV cache became too small
 };
 
 /// Receives the results of one request. The engine's thread makes all calls, in order, so no method may block. Each
@@ -40,8 +40,9 @@ class RequestSink {
   /// Called at most once, before all other calls, when the first step with work of the request is planned.
   /// waited_seconds is the time since the request's arrival.
   virtual void OnStart(double /*waited_seconds*/) {}
-  /// Gets the scores of the next prompt tokens. Every prompt token except the first is scored once, in order, before
-  /// the first call of OnToken. `prompt` begins with the whole prompt; generated tokens may follow it.
+  /// Gets the scores of the next prompt tokens, if the client asked for them. Every prompt token except the first is
+  /// then scored once, in order, before the first call of OnToken. `prompt` begins with the whole prompt; generated
+  /// tokens may follow it.
   virtual void OnPromptScores(const PromptScores&, const std::vector<TokenId>& /*prompt*/) {}
   /// Gets the next token of a choice. Returns true when the text now contains a stop string; the engine then finishes
   /// the choice with kStop.

@@ -25,7 +25,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Returns the processor time that a process has used.
+/// Returns the processor time that a process has used; 0 if the time cannot be read.
 std::chrono::nanoseconds ProcessTime(pid_t pid) {
   clockid_t clock{};
   timespec now{};
@@ -81,7 +81,7 @@ void GrammarTrials::NoProcess(int error) {
   NoTime();
 }
 
-/// Kills the compiler's process. Returns in words how the process ended.
+/// Kills the compiler's process. Returns in words how the process ended; "" if there was none.
 std::string GrammarTrials::End() {
   if (pid_ == 0) return "";
   ::kill(pid_, SIGKILL);
@@ -101,7 +101,7 @@ void GrammarTrials::Start(const std::stop_token& stop) {
   argv.push_back(nullptr);
   const pid_t pid = ::fork();
   if (pid == 0) BecomeCompiler(argv.data(), sockets[1]);
-  const int error = errno;  // the reason why fork failed
+  const int error = errno;  // if fork failed: the reason
   ::close(sockets[1]);
   if (pid < 0) {
     ::close(sockets[0]);

@@ -10,7 +10,7 @@
 namespace quire {
 
 /// A client's connection, in clear text or under TLS, as a stream for Asio and Beast. A connection in clear text takes
-/// no more memory than its socket.
+/// little more memory than its socket.
 class ClientSocket {
  public:
   using Tcp = boost::asio::ip::tcp::socket;

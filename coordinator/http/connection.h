@@ -25,7 +25,7 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   boost::asio::awaitable<void> Serve(ConnectionPlaces::Place& place);
   /// Ends the connection while it waits for its client to send or to read something.
   void GiveWay();
-  /// Answers any request with 503, because the server is full, and closes the connection.
+  /// Answers with 503, because the server is full, without reading a request. Then closes the connection.
   boost::asio::awaitable<void> TurnAway();
   /// Closes the connection after an exception that no handler caught.
   void Abandon();
@@ -82,14 +82,14 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   std::unique_ptr<boost::asio::steady_timer> poll_timer_;  // created only when PollForEnd or AwaitEarlyRead needs it
   boost::beast::flat_buffer buffer_;                       // bounded, which also bounds chunk extensions and trailers
   PortTurns& turns_;
-  boost::asio::ip::address peer_;             // unspecified: the client left before accept read it
+  boost::asio::ip::address peer_;             // unspecified if the client had left before its address was read
   ConnectionPlaces::Place* place_ = nullptr;  // null unless Serve runs
   const HttpLimits& limits_;
   const HttpService& service_;
   HttpRequest request_;
   Clock::time_point begin_ = Clock::now();               // when the whole head of the request had been read
   Clock::duration waited_{};                             // time spent waiting until the client reads more of the answer
-  size_t taken_ = 0;                                     // bytes of the answer read by the client after the first wait
+  size_t taken_ = 0;                                     // bytes of the answer that were written after the first wait
   size_t unbroken_ = 0;                                  // bytes written since other coroutines last ran
   uint64_t deadline_number_ = 0, handshake_ticket_ = 0;  // number of the latest deadline; handshake's ticket
   bool keep_alive_ = true, chunked_ = true, head_only_ = false, served_one_ = false, watching_ = false, gone_ = false;

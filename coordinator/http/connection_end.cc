@@ -28,9 +28,9 @@ constexpr size_t kMostInRecord = 16 << 10;
 // there if the kernel is short of memory.
 constexpr int kMostWaits = 64;
 
-/// Returns the bytes of the first TLS record, with its header, if the record holds a whole ClientHello; otherwise 0.
-/// Real clients send the ClientHello in one record. OpenSSL would also accept a ClientHello of 128 KiB that is split
-/// into one-byte records, and would allocate memory for all of it once the length is known.
+/// Returns the size of the first TLS record in bytes, with its header, if the record holds a whole ClientHello;
+/// otherwise 0. Real clients send the ClientHello in one record. OpenSSL would also accept a ClientHello of 128 KiB
+/// that is split into one-byte records, and would allocate memory for all of it once the length is known.
 size_t BytesOfHello(const unsigned char (&heads)[kHeads]) {
   const size_t in_record = heads[3] * 256u + heads[4], in_hello = heads[6] * 65536u + heads[7] * 256u + heads[8];
   const bool whole = heads[0] == kHandshake && heads[kRecordHead] == 1 && in_hello + kHelloHead <= in_record &&

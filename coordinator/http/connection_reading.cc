@@ -25,12 +25,13 @@ constexpr int kReadsInTurn = 8;          // reads before a request queues again;
 constexpr int kMostHeadReads = 512;      // reads of one head; under TLS each record may have one byte only
 constexpr size_t kSmallRead = 1024;      // bytes of a body; a read that brings fewer counts as small
 constexpr auto kBodyGrace = std::chrono::seconds(10);  // time before a body's rate is checked
-constexpr size_t kPieceToTake = 256 << 10;             // bytes of a piece, when a handler takes a body piece by piece
-constexpr size_t kDrainBytes = 2 * Topology::Limits::kLargestBody;  // bytes read of a body whose head was refused
+constexpr size_t kPieceToTake = 256 << 10;             // least bytes of a piece for take_body, except the last
+constexpr size_t kDrainBytes = 2 * Topology::Limits::kLargestBody;  // most bytes read after a refusal
 
 }  // namespace
 
-/// Reads the head, checks it, then reads the body. No byte of a body is stored before `admit` accepted its head.
+/// Reads the head, checks it, then reads the body. Apart from bytes that came along with the head, no byte of a body is
+/// read before `admit` has accepted the head.
 asio::awaitable<Connection::Arrival> Connection::ReadRequest() {
   const auto parser = std::make_unique<HttpParser>();
   SetLimits(*parser, limits_);
@@ -94,14 +95,15 @@ IoShares::Client Connection::Payer() const {
 }
 
 /// Waits for the turn of the client's network. Then, if the client has used up its share of the I/O thread's time,
-/// waits until its rest is over (IoShares::Rest).
+/// waits until its share allows more (IoShares::Rest).
 asio::awaitable<void> Connection::AwaitTurn() {
   co_await turns_.requests.Await(peer_);
   const IoShares::Client payer = Payer();
   co_await turns_.shares.Rest(payer);
 }
 
-/// Reads a head and no byte after it. Checks the raw bytes for folded header lines, which the parser would join.
+/// Reads and parses a head. Bytes that came after it stay in buffer_. Checks the raw bytes for folded header lines,
+/// which the parser would join.
 asio::awaitable<HttpResponse> Connection::ParseHead(HttpParser& parser) {
   size_t bytes = 0;
   int reads = 0;
@@ -165,7 +167,7 @@ asio::awaitable<bool> Connection::ReadBody(HttpParser& parser) {
       const Clock::time_point taken = Clock::now();
       std::string piece = std::exchange(parser.get().body(), {});
       co_await request_.take_body(std::move(piece));
-      begin += Clock::now() - taken;  // the client need not make up for the disk
+      begin += Clock::now() - taken;  // the handler's time does not count against the client
     }
     if (bytes < kSmallRead && ++small_reads % kReadsInTurn == 0) co_await AwaitTurn();
   }
@@ -179,7 +181,7 @@ asio::awaitable<bool> Connection::ReadBody(HttpParser& parser) {
   co_return refusal.status == kNothing;
 }
 
-/// Returns the answer to a failed read of a head; status kLeft when the client has left, and no answer is sent.
+/// Returns the answer to a failed read of a head or body; status kLeft when the client has left, and no answer is sent.
 HttpResponse Connection::HeadError(beast::error_code error) const {
   if (error == http::error::header_limit || error == http::error::buffer_overflow)
     return ErrorResponse(431, "the request head is too large");

@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kOneWriteBytes = 64 << 10;                               // a body up to this size leaves with its head
 constexpr size_t kTurnBytes = 64 << 10;                                   // written before other coroutines run
-constexpr std::chrono::hours kLongestWrite = std::chrono::hours(7 * 24);  // bound of an answer's time at any rate
+constexpr std::chrono::hours kLongestWrite = std::chrono::hours(7 * 24);  // most waiting for one answer, of any size
 
 }  // namespace
 

@@ -9,15 +9,15 @@
 namespace quire {
 
 /// Spaces the starts of TLS handshakes. A handshake costs the I/O thread half a millisecond, or 4 ms with an RSA key of
-/// 4,096 bits, and any client can start one. So handshakes get 40 % of that thread's time, and networks take turns.
-/// After an idle time a burst of handshakes starts without pauses. The class is a leaky bucket, stored as the time when
-/// the bucket will be empty (the generic cell rate algorithm). Not thread-safe.
+/// 4,096 bits, and any client can start one. So handshakes get at most 40 % of that thread's time, and networks take
+/// turns. After an idle time a burst of handshakes starts without pauses. The class is a leaky bucket, stored as the
+/// time when the bucket will be empty (the generic cell rate algorithm). Not thread-safe.
 class HandshakePace {
  public:
   using Clock = std::chrono::steady_clock;
   using Ticket = NetworkTurns::Ticket;
   static constexpr std::chrono::microseconds kLeastApart{2500};  // least mean time between two starts: 400 a second
-  static constexpr std::chrono::milliseconds kBurst{250};  // handshakes whose mean times sum to this may start at once
+  static constexpr std::chrono::milliseconds kBurst{250};  // handshakes that fall due in this time may start at once
 
   /// Sets the time that each later handshake costs the I/O thread.
   void Cost(Clock::duration cost) { apart_ = std::max<Clock::duration>(kLeastApart, cost * 5 / 2); }
@@ -40,7 +40,7 @@ class HandshakePace {
   Ticket Take() { return turns_.Next(); }
   /// Charges one handshake.
   void Charge(Clock::time_point now) { empty_ = std::max(empty_, now) + apart_; }
-  static constexpr std::chrono::seconds kLongestQueue{5};  // longest queue of one network; clients give up before long
+  static constexpr std::chrono::seconds kLongestQueue{5};  // longest queue of one network; beyond, the oldest leaves
   /// Returns the network's oldest ticket if the network has more tickets in the queue than handshakes can begin within
   /// kLongestQueue; otherwise nullopt.
   std::optional<Ticket> Surplus(const boost::asio::ip::address& network) const {

@@ -78,7 +78,7 @@ std::string NewRequestId() {
 
 void SetLimits(HttpParser& parser, const HttpLimits& limits) {
   parser.header_limit(static_cast<uint32_t>(limits.head_bytes));
-  parser.body_limit(std::max(limits.body_bytes, limits.upload_bytes));  // until the head says more (BodyLimit)
+  parser.body_limit(std::max(limits.body_bytes, limits.upload_bytes));  // until the head is read (BodyLimit)
 }
 
 std::optional<HttpResponse> RefuseHead(const HttpHead& head, const HttpLimits& limits) {

@@ -14,9 +14,10 @@ using HttpParser = boost::beast::http::request_parser<boost::beast::http::string
 void SetLimits(HttpParser& parser, const HttpLimits& limits);
 
 /// Returns the refusal of a parsed head; nullopt when the head is accepted. Refuses heads that Beast's parser accepts
-/// but that a proxy may read differently: unknown transfer codings beside a length, several hosts, HTTP/1.0 with
-/// chunks. Such heads get status 400 and a closed connection, so that no request can hide inside another (request
-/// smuggling).
+/// but that a proxy may read differently: transfer codings other than `chunked`, `chunked` beside a length, several
+/// hosts, HTTP/1.0 with chunks. Such heads get status 400 and a closed connection, so that no request can hide inside
+/// another (request smuggling). Also refuses heads that exceed a limit or ask for something that the server does not
+/// support.
 std::optional<HttpResponse> RefuseHead(const HttpHead& head, const HttpLimits& limits);
 
 /// Returns the most body bytes that are read after this head.

@@ -28,10 +28,10 @@ using asio::ip::tcp;
 
 namespace {
 
-constexpr int kMaxTurnedAway = 64;  // connections that are being answered with "too many connections"
+constexpr int kMaxTurnedAway = 64;  // most connections that get the answer "too many connections" at a time
 constexpr auto kBackOff = std::chrono::milliseconds(50);
 constexpr auto kAfterOne = std::chrono::milliseconds(5);  // pause after a connection was ended to free its descriptor
-constexpr int kAcceptedAtOnce = 64;  // connections between two polls; fewer could overflow the kernel's queue
+constexpr int kAcceptedAtOnce = 64;  // connections accepted between two polls; fewer could overflow the kernel's queue
 constexpr int kAcceptQueue = 4096;   // the length of the kernel's queue; the kernel may cap it
 
 /// The open ports of a process, which share its file descriptors. So a new connection at one port may take the
@@ -134,7 +134,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
     };
     const std::unique_ptr<ConnectionPlaces::Place> place = places.Take(address, give_way);
     const bool full = place == nullptr;
-    if (full && (turned_away >= kMaxTurnedAway || certificate != nullptr)) co_return;  // refuses before any handshake
+    if (full && (turned_away >= kMaxTurnedAway || certificate != nullptr)) co_return;  // closes the socket unanswered
     const auto tls = certificate != nullptr ? certificate->context() : nullptr;
     if (certificate != nullptr) turns.handshakes.Cost(certificate->handshake_cost());  // SIGHUP may change the cost
     const auto connection = std::make_shared<Connection>(std::move(socket), tls, turns, limits, service);

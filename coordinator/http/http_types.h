@@ -25,7 +25,7 @@ struct HttpRequest {
   ByteBudget::Lease memory;  // memory that the port's `admit` charged for the request; a handler may take it over
   std::string peer;          // IP address of the client
   std::string client;        // name from authenticate.h, such as a key's; empty: an unnamed client
-  std::string share;         // the key or network to which work on the pools is charged
+  std::string share;         // the key or network that is charged for processor time
   std::vector<std::pair<std::string, std::string>> answer_headers;  // headers of every answer to this request
   bool has_key = false;     // `share` names a key that the port knows
   bool background = false;  // a batch's request, which waits while other requests exist
@@ -58,7 +58,7 @@ class HttpResponder {
   virtual boost::asio::awaitable<void> EndStream() = 0;
   /// Frees the body and the headers. Call it when the handler has read them. A stream may go on for minutes afterwards.
   virtual void ForgetContent() {}
-  /// True once the client has closed its side, has reset the connection, or has read too slowly.
+  /// True once the client has left or has read too slowly, or the server has ended the connection.
   virtual bool gone() const = 0;
   /// True while a write waits for the client to read.
   virtual bool stalled() const { return false; }
@@ -72,7 +72,7 @@ inline constexpr std::string_view kUploadPath = "/v1/files";  // the path whose 
 
 /// The functions that serve the requests of one port.
 struct HttpService {
-  /// Called with the head alone. Returns a refusal, or nullopt: then the body is read. May set `client` and `memory`.
+  /// Called with the head alone. Returns a refusal, or nullopt: then the body is read. May set fields of the request.
   std::function<std::optional<HttpResponse>(HttpRequest&)> admit;
   std::function<boost::asio::awaitable<void>(HttpRequest&, HttpResponder&)> handle;
   /// Called after every request, also a refused one; may be empty.

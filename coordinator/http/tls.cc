@@ -100,10 +100,10 @@ void CutOff(SSL* connection, const TlsBounds& bounds) {
   ::shutdown(bounds.socket, SHUT_RDWR);
 }
 
-/// OpenSSL's message callback. Counts the messages that the client sends, and cuts off a client that sends too many. A
-/// usual handshake has about five records and 0.5 to 4 KiB; a hello that must be repeated could have 128 records. After
-/// the handshake a client may update its keys (TLS 1.3). Each update takes as much time as a page of data; real clients
-/// update after 2^24 records, if ever.
+/// OpenSSL's message callback. Counts what the client sends: records and bytes during the handshake, and handshake
+/// messages after it. Cuts off a client that sends too much. A usual handshake has about five records and 0.5 to 4 KiB;
+/// a hello that must be repeated could have 128 records. After the handshake a client may update its keys (TLS 1.3).
+/// Each update takes as much time as a page of data; real clients update after 2^24 records, if ever.
 void CountMessages(int is_sent, int, int type, const void* content, size_t size, SSL* connection, void* argument) {
   constexpr int kMostRecords = 64, kMostBytes = 24 << 10, kMostMessages = 16;
   if (is_sent != 0) return;

@@ -35,10 +35,10 @@ class TlsCertificate {
   std::chrono::nanoseconds handshake_cost_{};
 };
 
-/// The bounds of TLS messages that a client may send on one connection, and the counts so far. Must outlive the
-/// connection.
+/// Bounds what a client may send on one TLS connection: counts its messages and says whether its hello may pass. Must
+/// outlive the connection.
 struct TlsBounds {
-  int socket = -1;              // shut down when the client sends too much, or too many records
+  int socket = -1;              // the connection's descriptor; shut down when the client sends too much
   bool may_pass_hello = false;  // true: the next hello may pass; reset when it has passed
   bool is_open = false;         // the handshake is over
   int records = 0, bytes = 0;   // received during the handshake

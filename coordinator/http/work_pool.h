@@ -19,9 +19,9 @@
 namespace quire {
 
 /// Threads for work that would hold up the I/O thread because its cost grows with a request or an answer. Each client
-/// has a queue, and queues take turns: a job waits for at most one job of each other client. Large jobs leave one
-/// thread free for small jobs. The number of waiting jobs is bounded. While workers compute on the same processors,
-/// clients get only a small share (WorkShares).
+/// has a queue, and clients take turns: at its turn, a client begins one job. Large jobs leave one thread free for
+/// small jobs. The number of waiting jobs is bounded. While workers compute on the same processors, clients get only a
+/// small share (WorkShares).
 class WorkPool {
  public:
   struct Limits {
@@ -83,7 +83,7 @@ class WorkPool {
 
   const Limits limits_;
   std::atomic<int> num_computing_{0};
-  mutable std::mutex mutex_;  // guards all members below except threads_
+  mutable std::mutex mutex_;  // guards the members below, except threads and condition variables
   std::condition_variable changed_;
   std::map<std::string, Queue> queues_;  // client -> its waiting jobs
   std::list<std::string> turns_;         // clients with waiting jobs, the next one first

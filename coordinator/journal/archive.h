@@ -16,7 +16,7 @@ namespace quire {
 
 /// Writes values into records of the step journal. A class lists its members once, for both directions, in `template
 /// <class Archive> void Transfer(Archive&)`. Trivially copyable structs are copied as bytes. Only the same version of
-/// the program can read the bytes, which the journal checks.
+/// the program can read the bytes. The journal checks the version.
 class ArchiveWriter {
  public:
   template <class... T>
@@ -80,8 +80,8 @@ class ArchiveWriter {
   std::vector<std::byte> bytes_;
 };
 
-/// Reads values that an ArchiveWriter has written. Throws Error when the bytes end too early or a count cannot be
-/// right.
+/// Reads values that an ArchiveWriter has written. Throws Error when the bytes end too early, or when a count exceeds
+/// the number of bytes that are left.
 class ArchiveReader {
  public:
   explicit ArchiveReader(std::span<const std::byte> bytes) : bytes_(bytes) {}

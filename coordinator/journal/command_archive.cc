@@ -9,8 +9,8 @@ namespace quire {
 
 namespace {
 
-// A command without its own pair of functions is copied as bytes. Commands that point to other values need their own
-// pair.
+// A command without its own pair of Save and Load is copied as bytes. Commands that point to other values need their
+// own pair.
 
 template <class C>
 void Save(ArchiveWriter& out, const C& command) {

@@ -35,7 +35,7 @@ struct CommandOperands {
   std::vector<BlockId> blocks;
 };
 
-/// Writes a command without its index in the variant, which the record's type contains.
+/// Writes a command without its index in the variant. The record's type contains the index.
 void SaveCommand(ArchiveWriter& out, const Command& command);
 /// Reads the command whose index in the variant is `number`. The command points to `operands`. Throws Error for an
 /// unknown index or a record that is too short.

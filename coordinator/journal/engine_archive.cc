@@ -6,7 +6,7 @@ namespace quire {
 
 namespace {
 
-// The lists of members of structs that are not trivially copyable, for both saving and loading.
+// These functions list the members of structs that are not trivially copyable. Both saving and loading use the lists.
 
 template <class Archive>
 void TransferSampling(Archive& archive, SamplingSpec& s) {

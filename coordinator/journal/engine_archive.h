@@ -19,8 +19,8 @@ std::unique_ptr<Request> LoadMoving(ArchiveReader& in);
 void SaveTokens(ArchiveWriter& out, const std::vector<SampledToken>& tokens);
 std::vector<SampledToken> LoadTokens(ArchiveReader& in);
 
-/// Saves and loads the whole state of an engine between two calls, including outstanding steps. A loaded engine makes
-/// the same plans as the saved one from then on.
+/// Saves and loads the whole state of an engine between two calls, including outstanding steps. Given the same
+/// commands, a loaded engine makes the same plans as the saved engine.
 class EngineArchive {
  public:
   /// Save and load an engine. All requests of a loaded engine report to `sink`, which may be null.

@@ -13,7 +13,7 @@ namespace quire {
 
 namespace {
 
-/// Collects a journal's records about one request.
+/// Turns a journal's records about one request into text.
 class Story {
  public:
   explicit Story(const std::string& id_or_name) : wanted_(id_or_name) {}
@@ -81,8 +81,8 @@ class Story {
     stored_.push_back({operands.salt, command.adapter, operands.tokens});
   }
 
-  /// Returns how many leading prompt tokens were cached once stored blocks had been read back; 0: no stored blocks were
-  /// read back.
+  /// Takes the entries of stored_ that fit the request's prompt. Returns how many leading tokens of the prompt they
+  /// cover; 0: no entry fits.
   size_t TakeStored(const Request& request) {
     size_t tokens = 0;
     std::erase_if(stored_, [&](const Stored& stored) {

@@ -15,7 +15,7 @@ namespace quire {
 /// Kinds of records. Every segment begins with a snapshot. The engine's commands and decisions follow in order.
 /// Payloads are archives (archive.h) of the values in the comments.
 enum class JournalEntry : uint8_t {
-  kSnapshot = 1,   // the last part: offset from the engine's clock to Unix time in seconds; kJournalFormat; the engine
+  kSnapshot = 1,   // last part of a snapshot: seconds from the engine's clock to Unix time; kJournalFormat; engine
   kSnapshotPart,   // an earlier part of a snapshot
   kDecision,       // now; the decision
   kLost,           // the number of records lost before this segment since the last kLost

@@ -10,10 +10,10 @@ namespace quire {
 
 namespace {
 
-/// Stands for the clients: ends each choice's text where it ended in the recorded run.
+/// Stands for a client: ends a choice's text where a stop string ended it in the recorded run.
 class ReplaySink : public RequestSink {
  public:
-  /// `stopped`: for each choice that ends in this step, how many of the step's tokens it takes.
+  /// `stopped`: for each choice that a stop string ends in this step, how many of the step's tokens it takes.
   using Stopped = std::map<std::pair<RequestId, int>, int>;
 
   ReplaySink(RequestId request, Stopped& stopped) : request_(request), stopped_(stopped) {}
@@ -29,7 +29,8 @@ class ReplaySink : public RequestSink {
   Stopped& stopped_;
 };
 
-/// Replays one segment: applies every command and compares its outcome with the recorded one.
+/// Replays one segment: applies the commands and compares their outcomes with the recorded ones. Stops at a command
+/// that the engine could not have received.
 class SegmentReplay : public EngineObserver {
  public:
   SegmentReplay(uint64_t segment, ReplayResult& result) : segment_(segment), result_(result) {}

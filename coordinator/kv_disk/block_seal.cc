@@ -27,7 +27,7 @@ void Digest(std::span<uint8_t> out, std::string_view text, std::string_view key)
 
 std::string_view View(const BlockSeal::Key& key) { return {reinterpret_cast<const char*>(key.data()), key.size()}; }
 
-/// The numbers at the beginning of every sealed file. `num_tokens` tokens and `block_bytes` bytes follow them.
+/// The fields at the beginning of a file's encrypted text. `num_tokens` tokens and `block_bytes` bytes follow them.
 struct Head {
   BlockSeal::Key space;
   BlockHash parent, hash;

@@ -39,7 +39,7 @@ class BlockSeal {
   /// Returns the block that Seal put into the file; nullopt unless Seal made the file in this space and under this file
   /// name.
   std::optional<StoredBlock> Unseal(const std::string& file_name, std::span<const std::byte> file) const;
-  /// Returns the bytes of a file for a block of this number of tokens and bytes.
+  /// Returns the size in bytes of the file for a block of `num_tokens` tokens and `block_bytes` bytes.
   static size_t FileBytes(size_t num_tokens, size_t block_bytes);
 
  private:

@@ -22,7 +22,7 @@ class KeptPins {
   KeptPins(const KeptPins&) = delete;
   KeptPins& operator=(const KeptPins&) = delete;
 
-  /// Returns the pins that have not expired, by name.
+  /// Returns the pins that have not expired, sorted by name.
   std::vector<StoredPin> all() const;
   /// Keeps the pin, and replaces an earlier pin of its name. Returns false when there are already StoredPins::kMost
   /// other pins.

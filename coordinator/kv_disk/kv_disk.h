@@ -10,7 +10,7 @@
 
 namespace quire {
 
-/// The server's directory of stored blocks, and one KvStore for each kind of blocks. Any thread may call.
+/// The server's directory of stored blocks, and one KvStore for each space of blocks. Any thread may call.
 class KvDisk {
  public:
   /// Opens the directory. Throws Error, which names the place and the remedy, when this server cannot use the
@@ -21,7 +21,7 @@ class KvDisk {
   /// description of the space for people.
   std::shared_ptr<KvStore> StoreFor(const std::string& space, const std::string& about);
 
-  /// Returns the totals of all stores.
+  /// Returns the counts of all stores together; `files` and `bytes` are those of the whole directory.
   KvStoreCounts counts() const;
 
  private:

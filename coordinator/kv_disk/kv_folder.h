@@ -28,7 +28,7 @@ class KvFolder {
 
   /// Makes the folder of a space if it is missing, and writes its description if it has another one or none.
   void MakeSpace(const std::string& folder, const std::string& description);
-  /// Makes the folder of a space, with its description, if the folder is missing. Keeps an existing description.
+  /// Makes the folder of a space if it is missing, and writes the description if the folder has none.
   void AddSpace(const std::string& folder, const std::string& description);
   /// Returns the description of a space; empty when the folder has none.
   std::string DescriptionOf(const std::string& folder) const;

@@ -21,8 +21,8 @@ namespace {
 
 constexpr size_t kMostDescription = 65536, kMostModelPath = 4096, kMostBlockSize = 256;
 
-/// Reads an archive's records in two passes: the first checks each record and the whole archive, the second writes the
-/// blocks.
+/// One pass over an archive's records. The first pass (kCheck) checks and counts the records, and the second (kWrite)
+/// also writes the blocks.
 class ImportPass {
  public:
   enum Mode { kCheck, kWrite };

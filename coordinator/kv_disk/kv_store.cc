@@ -64,7 +64,7 @@ void KvStore::NoteUse(const std::vector<BlockHash>& blocks) {
   wake_.notify_all();
 }
 
-/// Sets the time of the last use of the blocks' files, unless the use of the first file was recorded within
+/// Sets the time of the last use of the blocks' files, unless the first file is unknown or its use was recorded within
 /// kUseSeconds.
 void KvStore::NoteUses(const std::vector<BlockHash>& blocks) {
   const double now = UnixNow();

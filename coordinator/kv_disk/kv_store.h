@@ -86,7 +86,7 @@ class KvStore {
   std::unique_ptr<KeptPins> pins_;
   mutable std::mutex mutex_;  // guards all members below; no thread holds it while the disk works
   std::condition_variable wake_;
-  std::map<std::pair<uint64_t, uint64_t>, PrefixOrigin> origins_;  // origin of each prefix, by the root's hash
+  std::map<std::pair<uint64_t, uint64_t>, PrefixOrigin> origins_;  // origins of chains, by the root's hash
   std::deque<StoredBlock> waiting_;
   int64_t waiting_bytes_ = 0;
   std::vector<std::vector<BlockHash>> used_;  // blocks whose files' use is to be recorded, one list for each prompt

@@ -17,7 +17,7 @@ struct StoredName {
   BlockHash hash, parent;  // parent: the hash of the previous block, or the root of the chain
   std::vector<TokenId> tokens;
   StoredKind kind = StoredKind::kBlock;
-  PrefixOrigin origin{};  // the chain's origin, if known and `parent` is the root; for directories with other secrets
+  PrefixOrigin origin{};  // the chain's origin, if known and `parent` is the root; an export needs it
 };
 
 /// A block with its keys and values, or a state, in the layout of a worker group that has only one rank.

@@ -8,7 +8,7 @@
 
 namespace quire {
 
-/// A pinned prompt that is kept over restarts.
+/// A pinned prompt that stays pinned when the server restarts.
 struct StoredPin {
   std::string name;  // 1 to kMostNameBytes bytes
   std::string salt;
@@ -27,8 +27,8 @@ class StoredPins {
 
   StoredPins(KvFolder& folder, const BlockSeal& seal) : folder_(folder), seal_(seal) {}
 
-  /// Returns all pins that have not expired at `now`, a Unix time, by name. Removes the files of expired pins and
-  /// invalid files.
+  /// Returns all pins that have not expired at `now`, a Unix time, sorted by name. Removes the files of expired pins
+  /// and invalid files.
   std::vector<StoredPin> List(double now);
   /// Writes a pin, and replaces an earlier pin of its name. Throws Error when the disk refuses the pin, or when there
   /// are already kMost other pins.

@@ -9,9 +9,9 @@
 
 namespace quire {
 
-/// Logs to standard error, one line for each message: date and time with the time zone, level, text. Standard output is
-/// left to results. Control characters are escaped, so that text from outside can neither begin a line of its own nor
-/// control the terminal.
+/// Makes this process log to standard error, one line for each message: date and time with the time zone, level, text.
+/// Standard output is left to results. Control characters are escaped, so that text from outside can neither begin a
+/// line of its own nor control the terminal.
 void SetUpLog(LogLevel level);
 
 /// Changes the level for all threads from now on.

@@ -51,7 +51,7 @@ class History {
 
  private:
   struct Row {
-    HistoryReading now;  // the latest reading without its buckets
+    HistoryReading now;  // the reading at the row's end, without its buckets
     std::vector<std::optional<double>> derived;
   };
   std::optional<HistoryReading> last_;

@@ -26,8 +26,8 @@ class HttpMetrics {
   /// label value creates a series that is never removed.
   void Observe(std::string_view route, const RequestRecord& record);
 
-  /// Return how many answers of the endpoints /v1/... were refusals (4xx and 503), and how many were failures (other
-  /// 5xx).
+  /// Return how many answers of the endpoints /v1/... since the server's start were refusals (4xx and 503), and how
+  /// many were failures (other 5xx).
   int64_t refused() const { return refused_; }
   int64_t failed() const { return failed_; }
 

@@ -31,8 +31,8 @@ class Metrics {
   void Update(size_t model, const MigrationCounts& migrations);
   void Update(size_t model, const KvStoreCounts& disk);
   void Update(size_t model, const ModelNumbers& numbers);
-  /// Forgets the counts of the model's replicas, because its workers have ended. The model's counters begin at zero
-  /// again.
+  /// Forgets the numbers of the model's replicas and of its blocks in --kv-disk, because its workers have ended. These
+  /// counters begin at zero again.
   void Forget(size_t model);
   /// Returns the page. batches: nullopt when the server keeps no batches.
   std::string Page(const std::optional<BatchNumbers>& batches = std::nullopt);

@@ -9,13 +9,14 @@ class Registry;
 namespace quire {
 
 /// Metrics of the coordinator's process (memory, processor time, open files, start time), under the names of
-/// Prometheus' own client libraries.
+/// Prometheus' own client libraries, and quire:build_info.
 class ProcessMetrics {
  public:
   explicit ProcessMetrics(prometheus::Registry& registry);
   ~ProcessMetrics();
 
-  /// Reads the numbers from /proc. A number that cannot be read keeps its last value.
+  /// Reads memory, processor time and the number of open files anew. Memory sizes that cannot be read keep their last
+  /// values.
   void Update();
 
  private:

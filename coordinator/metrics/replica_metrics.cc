@@ -10,7 +10,7 @@
 
 namespace quire {
 
-/// The metrics of clients, summed over all replicas.
+/// The metrics of clients on each replica. All replicas share the set of names that have series of their own.
 struct ReplicaMetrics::Clients {
   using Reports = std::map<std::string, Scheduler::ClientReport>;
 
@@ -71,7 +71,7 @@ struct ReplicaMetrics::Engine {
   Topology::Cache config;
   std::string cache_dtype;
   CopiedHistogram step_tokens, step_seconds;
-  prometheus::Gauge* shape = nullptr;  // the last vllm:cache_config_info, made for these numbers of blocks
+  prometheus::Gauge* shape = nullptr;  // the present vllm:cache_config_info; it has the next two numbers
   int shape_blocks = 0, shape_host_blocks = 0;
 };
 

@@ -13,8 +13,8 @@ class Registry;
 
 namespace quire {
 
-/// Metrics of each replica: requests, blocks, steps, ranks, losses and journal; and metrics of clients. Used on the I/O
-/// thread only.
+/// Metrics of each replica (requests, tokens, blocks, steps, ranks, losses and journal), of clients, and of moves
+/// between replicas. Used on the I/O thread only.
 class ReplicaMetrics {
  public:
   ReplicaMetrics(prometheus::Registry& registry, const Topology& topology, int num_replicas);

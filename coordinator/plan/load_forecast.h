@@ -19,7 +19,7 @@ struct LoadRow {
   // Prompt tokens of answered requests. cached_tokens: the part that was found in the prefix cache.
   int64_t prompt_tokens = 0, cached_tokens = 0;
   double mean_running = 0;                      // sequences in a step
-  std::vector<double> first_token, each_token;  // seconds: until the first token, and between later tokens
+  std::vector<double> first_token, each_token;  // of each request, seconds: to its first token; mean between its tokens
 };
 
 /// Simulates a server with this topology: its real engine, scheduler and block manager run on a virtual clock. Requests

@@ -9,9 +9,9 @@ namespace quire {
 
 namespace {
 
-/// The fractions of the peak rates that the engine reaches in reading weights and in reading the KV cache. Measured on
-/// two cores (docs/benchmarks/2026-11-26-plan.md) with tests/bench/plan_speed.py and cpu_kernels_bench. Weights are
-/// read in sequence, keys and values from scattered blocks.
+/// The fractions of the peak rates that the engine reaches: in reading weights and the KV cache, in products, and in
+/// attention. They were measured on two cores (docs/benchmarks/2026-11-26-plan.md) with tests/bench/plan_speed.py and
+/// cpu_kernels_bench. Weights are read in sequence, keys and values from scattered blocks.
 constexpr double kWeightsReached = 0.95, kKvReached = 0.85;
 constexpr double kProductsReached = 0.65, kProductsInBytesReached = 0.58;
 constexpr double kAttentionReached = 0.65, kAttentionInBytesReached = 0.36;

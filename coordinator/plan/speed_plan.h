@@ -11,7 +11,7 @@
 
 namespace quire {
 
-/// Peak rates per second, of all ranks of a replica together.
+/// Peak rates per second, of all ranks of a replica together or of a part of them (RatesOfPart).
 struct PeakRates {
   double read_bytes = 0;    // bytes read from memory, steadily
   double products = 0;      // operations of products with weights per second, in their computing type

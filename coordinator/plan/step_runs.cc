@@ -34,7 +34,7 @@ Topology StageHere(const Topology& whole, const ModelSpec& spec, int ranks, int 
   return one;
 }
 
-/// Returns the mean seconds between a batch's tokens after the last request's first token.
+/// Returns the mean seconds between a batch's tokens from the time when all its requests have a token.
 double StepSeconds(const BatchTimes& times) {
   double begin = 0, end = 0;
   for (const auto& tokens : times.tokens) begin = std::max(begin, tokens.front());
@@ -71,7 +71,7 @@ void StepRuns::Run(int ranks, int threads) {
     for (int round = 0; took < kLeastSeconds; ++round) {
       const BatchTimes times = RunBatch(deployment, next, streams, kRunPrompt, kRunDrawn, model_.spec().vocab_size);
       next += static_cast<RequestId>(streams);
-      if (round == 0) continue;  // the first round touches pages
+      if (round == 0) continue;  // the first round is slower: it touches new memory pages
       took += times.seconds;
       sum += StepSeconds(times) * times.seconds;
     }

@@ -95,8 +95,8 @@ void CheckAdmin(const Topology::Listener& admin, const std::string& where) {
       where, admin.listen);
 }
 
-/// Throws Error for a wildcard address of the metrics port. Other addresses need no key, because metrics show load,
-/// client names and hosts, but no texts.
+/// Throws Error for a wildcard address of the metrics port, and for text that is no IP address. Other addresses need no
+/// key, because metrics show load, client names and hosts, but no texts.
 void CheckMetrics(const Topology::Metrics& metrics, const std::string& where) {
   if (metrics.listen.empty()) return;
   const std::string host = ParseHostPort(metrics.listen)->host;

@@ -42,7 +42,8 @@ class Gates {
   std::vector<std::string> limited_keys_;  // names in server.key_limits, without "default"
 };
 
-/// Reads every key file that the topology names, before anything else starts. Throws Error for an invalid file.
+/// Reads every key file and certificate that the topology names, before anything else starts. Throws Error for an
+/// invalid file.
 void CheckKeyFiles(const Topology& topology);
 
 }  // namespace quire

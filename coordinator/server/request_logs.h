@@ -18,7 +18,8 @@ class RequestLogs {
   /// Opens the log files. Throws Error when a file cannot be written.
   explicit RequestLogs(const Topology& topology);
 
-  /// Logs a request to a port ("data" or "admin"), and sends the request's spans. Called when the request has ended.
+  /// Logs a request to a port ("data" or "admin"), and sends the spans of a POST request to the data port. Called when
+  /// the request has ended.
   void Write(const char* port, const RequestRecord& record);
   /// Wraps the admin port's service so that its changing requests are logged (audit_log.h).
   HttpService Audit(HttpService service);

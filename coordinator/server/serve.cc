@@ -175,7 +175,7 @@ class Server {
       TellReady(begin);
       finished_.wait(false);
       const BoundedEnd end(hurried_ ? kHurriedJoinLimit : kJoinLimit);
-      // Connections refer to the APIs and to the models, so they end first.
+      // Connections refer to the APIs and to the models, so connections end first.
       StopIo([&] {
         models_.StopLoops();
         for (WorkPool* const each : {&pool, &grammar_pool, &disk_pool}) each->Stop();
@@ -272,8 +272,8 @@ class Server {
     for (const auto& [model, reason] : std::exchange(early_losses_, {})) keeper.OnLost(model, reason);
   }
 
-  /// Waits at most `limit` until all requests have ended. Meanwhile the port answers /health with status 200, and
-  /// /ready and new work with 503.
+  /// Waits at most `limit` until all requests have ended, then ends the server. Meanwhile the port answers /health with
+  /// status 200, and /ready and new work with 503.
   void Drain(std::chrono::seconds limit) {
     data_server_->EndConnections();
     if (data_port_ != nullptr) data_port_->SetAccepting(true, false);

@@ -178,7 +178,7 @@ class Engine {
   /// Reserves blocks, under the ticket, for stored blocks of a prompt. `tokens` fill whole blocks. The first `prefix`
   /// of these blocks must be cached here already; the ticket holds them, too, before the reserved blocks. When the
   /// prefix covers all tokens, the blocks of the state after them are reserved. Returns false when the prefix is not
-  /// cached, too few blocks are free, caching is impossible, or the state is kept already.
+  /// cached, too few blocks are free, prefix caching is off, or the state is cached already.
   bool ReserveForStored(uint64_t ticket, const std::string& salt, int adapter, const std::vector<TokenId>& tokens,
                         int prefix) {
     return Do(command::ReserveForStored{salt, tokens, adapter, ticket, prefix});

@@ -6,7 +6,8 @@
 
 namespace quire {
 
-/// Takes a request out of the scheduler until its adapter, or its turn as a background request, comes.
+/// Takes a request out of the scheduler, because the ranks lack its adapter, or because it is a background request that
+/// must wait for requests of another kind.
 void Engine::SetAside(Request& request) {
   scheduler_.SetAside(request);
   request.set_aside = true;
@@ -18,8 +19,8 @@ void Engine::SetAsideWithoutAdapter() {
   }
 }
 
-/// True when every request is set aside: each of them waits for its adapter, or is a background request and waits for
-/// requests of another kind.
+/// True when every request is set aside: each of them waits until the ranks have its adapter, or is a background
+/// request and waits until requests of other kinds have ended.
 bool Engine::AllSetAside() const {
   return std::ranges::all_of(requests_, [](const auto& entry) { return entry.second->set_aside; });
 }

@@ -9,8 +9,8 @@ bool Engine::MakesWay(const Request& added) const { return added.background && H
 
 /// Keeps a new request of requests_ out of the scheduler, and returns true, if the ranks lack its adapter, or if it is
 /// a background request while requests of another kind are in the engine. Otherwise returns false: the request may
-/// enter the scheduler. If the new request is no background request, takes all background requests out of the
-/// scheduler.
+/// enter the scheduler. Also adds a new background request to background_. If the new request is of another kind, takes
+/// all background requests out of the scheduler.
 bool Engine::StaysAside(Request& added) {
   if (added.background) background_.insert(added.id);
   if (!added.background) {
@@ -24,7 +24,8 @@ bool Engine::StaysAside(Request& added) {
   return true;
 }
 
-/// When only background requests are left, moves them into the scheduler. Called before each plan.
+/// When only background requests are left, moves those whose adapters the ranks have into the scheduler. Called before
+/// each plan.
 void Engine::TakeUpBackground() {
   if (HasOthers()) return;
   for (const RequestId id : background_) {

@@ -25,8 +25,8 @@ void Engine::Do(const command::Commit& c) {
   stopped_.clear();
 }
 
-/// Lets the scheduler learn from the step's times. The draft model computes after the step, so its time is not part of
-/// the time of the step's tokens.
+/// Lets the scheduler learn from the step's times. The measured time includes the time of the draft model, which
+/// computes after the step. That time is subtracted, because the step's tokens do not cause it.
 void Engine::ObserveTimes(const command::Commit& c) {
   const auto [compute, swap, guess] = c.times;
   if (compute == 0) return;
@@ -76,8 +76,9 @@ void Engine::CountGenerated(Request& request, int tokens) {
   WaitingQueue::ChargeGenerated(request, tokens);
 }
 
-/// Counts the right and the wrong tokens of a verified guess. `num_delivered`: the number of tokens that this step
-/// delivered to the client, which may include the token sampled after the guess.
+/// Counts the accepted and the refused tokens of a verified guess. A right token is accepted if it was delivered.
+/// `num_delivered`: the number of tokens that this step delivered to the client, which may include the token sampled
+/// after the guess.
 void Engine::CountDrafts(const Scheduler::Drawn& drawn, int num_delivered) {
   const int right = static_cast<int>(drawn.tokens.size()) - 1;
   const int accepted = std::min(right, num_delivered);
@@ -89,14 +90,14 @@ void Engine::CountDrafts(const Scheduler::Drawn& drawn, int num_delivered) {
   drawn.request->sink->OnDrafts(drawn.sequence->choice, accepted, drawn.num_drafts - accepted);
 }
 
-/// Keeps the tokens of an ended answer, so that guesses of later answers can be taken from them.
+/// Keeps the tokens of an ended answer, so that guesses for later answers can be taken from them.
 void Engine::Remember(const Request& request, const Sequence& sequence) {
   const auto prompt = static_cast<size_t>(sequence.num_prompt_tokens);
   answers_.Add(request, std::span<const TokenId>(sequence.tokens).subspan(prompt));
 }
 
-/// Delivers the num_generated-th generated token of a choice. Returns the finish reason if the token ends the choice,
-/// and otherwise nothing.
+/// Delivers the num_generated-th generated token of a choice. A stop token goes to OnHiddenStop instead of OnToken.
+/// Returns the finish reason if the token ends the choice, and otherwise nothing.
 std::optional<FinishReason> Engine::Deliver(Request& request, int choice, int num_generated,
                                             const SampledToken& drawn) {
   const bool begins = choice == 0 && num_generated == 1;

@@ -1,4 +1,5 @@
-// Engine's functions for the end of a worker group, as its requests experience it, and for the start of a new group.
+// Engine's functions that end all requests, or continue them with a new worker group and compute how many blocks they
+// need.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -25,7 +25,7 @@ void Engine::EndWithError(Request& request, RequestError error, const std::strin
 
 void Engine::AbortDrawn(SlotId slot, RequestError error, const std::string& message) {
   const std::optional<RequestId> id = scheduler_.RequestOf(slot);
-  if (id) Abort(*id, error, message);  // an unknown id means that the request has ended
+  if (id) Abort(*id, error, message);  // without an id: the request has ended
 }
 
 void Engine::AbortBroken(const std::vector<SampledToken>& tokens, const std::vector<PromptScores>& scores) {

@@ -5,15 +5,16 @@
 
 namespace quire {
 
-/// False when the request must not be admitted into this step. A swapped-out request returns only with a plan that is
-/// sure to be sent. A step planned ahead is sure to be sent only if it already has other work.
+/// False when the request must not be admitted into this step. It must be allowed to run beside the running requests. A
+/// swapped-out request returns only with a plan that is sure to be sent. A step planned ahead is sure to be sent only
+/// if it already has other work.
 bool Admission::MayJoin(const Request& request, const Crowd& crowd, const StepDraft& draft) const {
   if (request.swapped_out() && draft.ahead && draft.step->members.empty()) return false;
   return room_.MayRunBeside(request, crowd);
 }
 
-/// Admits waiting requests, client by client. When a client's next request does not fit, other clients still get their
-/// turns unless ClientShares::IsHeldUp.
+/// Admits the requests of draft.returning, then other waiting requests, client by client. When a client's next request
+/// does not fit, other clients still get their turns unless they are held up (ClientShares::IsHeldUp).
 void Admission::AdmitWaiting(StepDraft& draft) {
   if (queue_.empty() || draft.budget <= 0) return;
   Crowd crowd = room_.CountCrowd();
@@ -100,7 +101,8 @@ std::span<GrowTarget> Admission::Admit(Request& request, StepDraft& draft) {
   return work;
 }
 
-/// Extends the client's reserve to kReservedSteps from now if the client uses all reserved slots again.
+/// If the client's reserve has not ended and the client uses all reserved slots again, extends the reserve to
+/// kReservedSteps steps from now.
 void Admission::KeepRoomOf(ClientAccount& client, StepDraft& draft) {
   ClientAccount::Reserve& reserve = client.reserve;
   if (reserve.until_step <= draft.number || shares_.Has(client, Resource::kSlots, draft) < reserve.sequences) return;

@@ -84,8 +84,9 @@ KeptRoom ClientShares::CountReserves(const ClientAccount& taker, StepDraft& draf
 }
 
 /// Orders running requests by seniority, the most senior first. While several clients are active and blocks may run
-/// short, requests of clients above their share come after all others, those of the largest client last, and are
-/// preempted first. The most senior request of all always stays in front, so that every step computes something.
+/// short, requests of clients above their share come after all others, those of the client with the most blocks last,
+/// and are preempted first. The most senior request of all always stays in front, so that every step computes
+/// something.
 void ClientShares::OrderForService(StepDraft& draft) const {
   std::vector<Request*>& order = draft.order;
   order = running_.requests();

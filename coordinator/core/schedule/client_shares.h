@@ -11,7 +11,8 @@ namespace quire {
 
 enum class Resource { kSlots, kBlocks };
 
-/// The numbers of running sequences and of KV blocks that are kept free for clients that use less now than before.
+/// The numbers of running sequences and of KV blocks that are reserved for clients and that these clients do not use
+/// now.
 struct KeptRoom {
   int sequences = 0, blocks = 0;
 };
@@ -52,7 +53,7 @@ class ClientShares {
   /// (`others_held`).
   bool IsHeldUp(const ClientAccount& account, bool others_held, StepDraft& draft) const;
   /// Returns the sequences and blocks that the client `taker`, which has running requests, must leave to other clients
-  /// in this step (Reserve).
+  /// in this step (ClientAccount::Reserve).
   KeptRoom CountReserves(const ClientAccount& taker, StepDraft& draft) const;
   /// Sets draft.order to the running requests, in the order in which they get tokens and blocks.
   void OrderForService(StepDraft& draft) const;

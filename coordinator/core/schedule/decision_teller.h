@@ -5,8 +5,8 @@
 
 namespace quire {
 
-/// Passes the scheduler's decisions to the decision log. When several plans in a row hold the same request at the head
-/// of the queue, the log gets that decision once.
+/// Passes the scheduler's decisions to the decision log. A decision that holds a request at the head of the queue is
+/// passed on only if the last such decision named another request or another reason.
 class DecisionTeller {
  public:
   /// `log` may be null.

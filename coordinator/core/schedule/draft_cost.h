@@ -7,8 +7,9 @@
 
 namespace quire {
 
-/// Learns the time of one drafted token in a step, and of one token that a draft model guesses, each as a fraction of
-/// the step's time for one sequence without drafts. The caller reads the clock.
+/// Learns the time of one drafted token in a step, and of one token that a draft model guesses, each as a fraction of a
+/// step's time per sequence: the time of a step without drafts, divided by its number of sequences. The caller reads
+/// the clock.
 class DraftCost {
  public:
   /// Learns from a step of `seconds` that decoded `sequences` sequences and computed `drafts` drafted tokens, and no
@@ -31,12 +32,13 @@ class DraftCost {
     if (sequences < 1 || sequences > kMostSequences || tokens < 1 || !(seconds > 0)) return;
     const double plain = plain_seconds_[static_cast<size_t>(sequences) - 1];
     // Before its first guess for a sequence, the draft model reads the whole prompt, so that measurement is too high.
-    // The upper bound limits its effect. The bound is above 1, so that a draft model that takes longer for a token than
-    // a step takes is found not to pay.
+    // The upper bound limits its effect. The bound is above 1, so that the cost still shows when a draft model is
+    // slower than the step itself.
     if (plain > 0) guess_ = Mixed(guess_, std::clamp(seconds / plain * sequences / tokens, 0.0, 4.0));
   }
-  /// Returns the cost of one more drafted token in a step of `sequences` sequences, relative to the step's time for one
-  /// sequence. Where that cost was never measured, the cost in steps of fewer sequences is returned.
+  /// Returns the cost of one more drafted token in a step of `sequences` sequences, relative to the step's time per
+  /// sequence. If that cost was never measured, returns the cost measured with the next smaller number of sequences, or
+  /// else kAssumed.
   double row(int sequences) const {
     for (int count = std::min(sequences, kMostSequences); count > 0; --count) {
       const Row& row = rows_[static_cast<size_t>(count) - 1];
@@ -44,7 +46,7 @@ class DraftCost {
     }
     return kAssumed;
   }
-  /// Returns the cost of one token that a draft model guesses, relative to a step's time for one sequence.
+  /// Returns the cost of one token that a draft model guesses, relative to a step's time per sequence.
   double guess() const { return guess_; }
 
  private:
@@ -58,7 +60,7 @@ class DraftCost {
   static double Mixed(double known, double seen) { return (1 - kNew) * known + kNew * seen; }
 
   std::array<double, kMostSequences> plain_seconds_{};  // entry i: time without drafts for i + 1 sequences; 0: unknown
-  std::array<Row, kMostSequences> rows_{};              // entry i: a drafted token's cost beside i other sequences
+  std::array<Row, kMostSequences> rows_{};              // entry i: cost of a drafted token with i + 1 sequences
   double guess_ = kAssumed;
 };
 

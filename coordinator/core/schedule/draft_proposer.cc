@@ -7,10 +7,10 @@ namespace quire {
 
 namespace {
 
-/// The number of tokens before a sequence's end in which a match is searched. The number bounds the time of one search.
+/// The most tokens at a sequence's end among which InText searches for a match. This bounds the time of one search.
 constexpr size_t kMostSearched = size_t{1} << 16;
-/// The most tokens that are compared to tell positions of a prediction apart. In code single lines often repeat, but
-/// seldom several lines in a row.
+/// The most tokens before a position of a prediction that are compared with the end of the generated tokens. In code,
+/// single lines often repeat, but several lines in a row seldom do.
 constexpr size_t kMostInPrediction = 64;
 /// The most token comparisons in one search of a prediction or of a text. Positions with long common parts cost more.
 constexpr size_t kMostComparedInPrediction = kMostSearched, kMostComparedInText = 2 * kMostSearched;
@@ -22,8 +22,9 @@ bool RepeatProposer::MayGuess(const Request& request) const {
   return options_.from_text || options_.from_answers || predicted;
 }
 
-/// Returns the position in the text whose preceding tokens have the longest part in common with the text's end. Returns
-/// the latest of several such positions.
+/// Returns the position in the text whose preceding tokens have the longest part in common with the text's end; a part
+/// counts as at most max_match tokens. Returns the latest of several such positions. Returns an empty part if none has
+/// min_match tokens.
 CommonPart RepeatProposer::InText(std::span<const TokenId> text) const {
   const std::span<const TokenId> tokens = text.last(std::min(text.size(), kMostSearched));
   const auto max_match = static_cast<size_t>(options_.max_match);
@@ -42,8 +43,9 @@ CommonPart RepeatProposer::InText(std::span<const TokenId> text) const {
 
 /// Returns the position in the prediction whose preceding tokens have the longest part in common with the end of the
 /// generated tokens. Among several such positions, returns the nearest to the number of generated tokens, where an
-/// unchanged answer would stand. Returns the beginning of the prediction while no token is generated. The number of
-/// comparisons is bounded, because each step searches for each sequence; the nearest positions are searched first.
+/// unchanged answer would stand. Returns the beginning of the prediction while no token is generated, and an empty part
+/// if no part has min_match tokens. The number of comparisons is bounded, because each step searches for each sequence;
+/// the nearest positions are searched first.
 CommonPart RepeatProposer::InPrediction(std::span<const TokenId> prediction, std::span<const TokenId> generated) const {
   const size_t unchanged = generated.size();
   const auto part = [&](size_t place, size_t common) {

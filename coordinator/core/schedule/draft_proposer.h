@@ -19,8 +19,8 @@ struct DraftOptions {
   bool from_text = true;         // drafts from the sequence itself
   bool from_answers = false;     // drafts from earlier answers to the same client
   bool from_predictions = true;  // drafts from what the client predicts
-  /// A sequence has drafts only while its earlier drafts have saved more time than they have cost
-  /// (DraftPace::Affordable).
+  /// A sequence has drafts only while it can pay for them with the time that its earlier drafts saved and with a small
+  /// credit (DraftPace::Affordable). Sequences with a prediction need not pay.
   bool must_pay = false;
   /// Drafts from the draft model or the prediction layer that the workers have, for requests without a prediction.
   bool from_model = false;
@@ -44,7 +44,8 @@ class DraftProposer {
 
 /// Searches the client's prediction, the sequence itself and earlier answers for a place whose preceding tokens equal
 /// the sequence's last tokens, and guesses that the tokens after that place follow again. The longest match is taken;
-/// among equally long matches, one in the prediction, then one in the sequence.
+/// among equally long matches, one in the prediction goes first, then one in the sequence. Tokens beyond max_match do
+/// not make a match longer.
 class RepeatProposer final : public DraftProposer {
  public:
   /// `answers`: earlier answers from which drafts may come; null: none. `answers` must outlive the proposer.

@@ -14,16 +14,17 @@ int TokensLeft(const StepMember& member) {
 
 }  // namespace
 
-/// True when a step may sample several tokens for this request. Requires a proposer. Requests with beams get no drafts,
-/// because beams branch after every token. Requests whose prompts are scored or pooled get none, either.
+/// True when a step may sample several tokens for this request: the draft model or the proposer may guess for it.
+/// Requires a proposer. Requests with beams get no drafts, because beams branch after every token. Requests whose
+/// prompts are scored or pooled get none, either.
 bool Drafting::MayHaveDrafts(const Request& request) const {
   const SamplingSpec& sampling = request.sampling;
   return request.beams == nullptr && sampling.pooling == Pooling::kNone && sampling.num_prompt_logprobs < 0 &&
          (AsksModel(request) || proposer_->MayGuess(request));
 }
 
-/// Returns the time that a sequence loses because its step waits for results, in units of a step's time for one
-/// sequence. The workers wait for the coordinator, and all stages of a pipeline but one have nothing to compute.
+/// Returns the time that a sequence loses because its step waits for results, in units of a step's time per sequence.
+/// The workers wait for the coordinator, and all stages of a pipeline but one have nothing to compute.
 double Drafting::WaitCost() const {
   constexpr double kOneStage = 0.03;
   return kOneStage + limits_.num_stages - 1;
@@ -79,7 +80,7 @@ void Drafting::AddDrafts(StepDraft& draft) {
   }
 }
 
-/// Gives the member its drafts if enough blocks are free. No block is left over for other sequences: no step is planned
+/// Gives the member its drafts if enough blocks are free. No block is kept back for other sequences: no step is planned
 /// until the drafts are verified, and the blocks of wrong drafts are free again then.
 void Drafting::AddDrafts(StepMember& member, StepDraft& draft) {
   Sequence& sequence = *member.sequence;
@@ -102,7 +103,8 @@ void Drafting::AddDrafts(StepMember& member, StepDraft& draft) {
 bool Drafting::Guess(StepMember& member, int longest, double row_cost) {
   Sequence& sequence = *member.sequence;
   if (AsksModel(*member.request)) {
-    // If guess_at fits, the draft model made the guess for this step. OrderGuess has already weighed the costs.
+    // If guess_at is the sequence's number of tokens, the draft model made the guess for this step. OrderGuess has
+    // already weighed the costs.
     if (sequence.guess_at == sequence.num_tokens() && longest > 0) {
       sequence.guess.resize(std::min(sequence.guess.size(), static_cast<size_t>(longest)));
       member.drafts.swap(sequence.guess);
@@ -121,9 +123,9 @@ bool Drafting::Guess(StepMember& member, int longest, double row_cost) {
   return !member.drafts.empty();
 }
 
-/// Orders a guess of the tokens after this step from the draft model, where it is likely to save time. The draft model
-/// can use only tokens whose blocks the sequence still holds, so no guess is ordered once blocks have left the sliding
-/// window.
+/// Orders from the draft model a guess of the tokens after this step, if the guess is likely to save time. The draft
+/// model can use only tokens whose blocks the sequence still holds, so no guess is ordered once blocks have left the
+/// sliding window.
 void Drafting::OrderGuess(StepMember& member, double row_cost) {
   Sequence& sequence = *member.sequence;
   const int known = sequence.length() + 1 + static_cast<int>(member.drafts.size());  // if all drafts are right

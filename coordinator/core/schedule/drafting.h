@@ -24,10 +24,11 @@ class Drafting {
   bool HoldsUp(const std::vector<Request*>& running) const;
   /// True when the next step must not be planned before the outstanding steps have their results.
   bool WaitsForDrafts(const OutstandingSteps& outstanding) const;
-  /// Gives the decodes of the step being planned their drafts, as far as the step's budget and the pool allow, and
-  /// orders guesses for the following step from the draft model.
+  /// Gives the decodes of the step being planned their drafts, as far as the step's budget and the pool allow; a step
+  /// planned ahead gets none. Also orders guesses for the following step from the draft model.
   void AddDrafts(StepDraft& draft);
-  /// Learns the cost of drafts from a step that took `seconds`; the time for moving blocks does not count.
+  /// Learns the cost of drafts from a step that took `seconds`, without the time for moving blocks. Ignores a step that
+  /// computed more than one known token of a sequence.
   void Observe(const OutstandingStep& step, double seconds);
   /// Learns that the draft model took `seconds` after the step to guess `tokens` tokens.
   void ObserveGuesses(const OutstandingStep& step, int tokens, double seconds);

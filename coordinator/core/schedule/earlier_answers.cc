@@ -12,9 +12,9 @@ namespace {
 
 constexpr TokenId kEnd = -1;  // marks the end of every answer; no model draws this token
 constexpr size_t kHashes = size_t{1} << 13;
-constexpr int kMostCompared = 64;  // number of places that one search compares
+constexpr int kMostCompared = 64;  // most places that one search compares
 
-/// Returns the key under which answers to requests like this one are kept. The key contains the length of the client's
+/// Returns the key of the request's owner, under which answers are kept. The key contains the length of the client's
 /// name, so that no client can choose a salt that yields another client's key.
 std::string OwnerOf(const Request& request) {
   return fmt::format("{}:{}:{}{}", request.adapter, request.client.size(), request.client, request.cache_salt);
@@ -37,7 +37,8 @@ size_t CommonTokens(std::span<const TokenId> tokens, size_t end, std::span<const
   return common;
 }
 
-/// Appends a token, and adds its place to the index under the hash of the preceding tokens.
+/// Appends a token. Adds its place to the index under the hash of the preceding tokens, unless the token is kEnd or
+/// fewer than kLeastCommon tokens precede it.
 void EarlierAnswers::Owner::Append(TokenId token) {
   const size_t place = tokens.size();
   tokens.push_back(token);
@@ -61,7 +62,7 @@ void EarlierAnswers::MakeIndex() {
 }
 
 void EarlierAnswers::Add(const Request& request, std::span<const TokenId> answer) {
-  if (answer.size() <= kLeastCommon) return;  // an answer this short has no tokens after a first common part
+  if (answer.size() <= kLeastCommon) return;  // an answer this short has no token after kLeastCommon tokens
   answer = answer.last(std::min(answer.size(), kMostTokens / 2 - 1));
   const auto [it, is_new] = owners_.try_emplace(OwnerOf(request));
   Owner& owner = it->second;
@@ -79,8 +80,8 @@ void EarlierAnswers::Add(const Request& request, std::span<const TokenId> answer
   if (owners_.size() > kMostOwners) ForgetOne();
 }
 
-/// Forgets the oldest owner of the client with the most owners, so that no client's salts displace another client's
-/// answers.
+/// Forgets one owner of the client with the most owners: the owner whose last answer is oldest. So no client's salts
+/// displace another client's answers.
 void EarlierAnswers::ForgetOne() {
   std::map<std::string_view, int> owned;
   for (const auto& [name, owner] : owners_) ++owned[owner.client];

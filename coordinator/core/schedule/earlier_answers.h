@@ -17,21 +17,22 @@ struct CommonPart {
   std::span<const TokenId> follows;  // tokens after the place; never empty if there is a place
 };
 
-/// Remembers the tokens of ended answers, for guesses of later answers. Answers are kept by owner: an owner is one
+/// Remembers the tokens of ended answers, for guesses in later answers. Answers are kept by owner: an owner is one
 /// combination of client, cache salt and adapter. A client's guesses therefore never depend on answers to other
 /// clients. The memory is bounded.
 class EarlierAnswers {
  public:
-  static constexpr size_t kMostTokens = size_t{1} << 15;  // most tokens of an owner; then the older half is dropped
+  static constexpr size_t kMostTokens = size_t{1} << 15;  // most tokens of an owner; beyond, the older half is dropped
   /// The most owners. When there are more, the client with the most owners loses the one whose last answer is oldest.
   static constexpr size_t kMostOwners = 64;
   static constexpr size_t kLeastCommon = 3;  // a shorter common part is not found
 
-  /// Remembers an answer to the request, without its prompt.
+  /// Remembers the last tokens of an answer to the request, at most kMostTokens / 2 - 1. Ignores answers of at most
+  /// kLeastCommon tokens.
   void Add(const Request& request, std::span<const TokenId> answer);
-  /// Returns the longest part, of `least` to `most` tokens, that an earlier answer has in common with the end of
-  /// `text`. Returns the most recent of equally long parts. Only the most recent places are compared. The result is
-  /// valid until the next call of Add.
+  /// Returns the longest part, of `least` to `most` tokens, that an earlier answer of the request's owner has in common
+  /// with the end of `text`. Returns the most recent of equally long parts; length 0: there is none. Only the most
+  /// recent places are compared. The result is valid until the next call of Add or Forget.
   CommonPart Find(const Request& request, std::span<const TokenId> text, size_t least, size_t most) const;
   void Forget() { owners_.clear(); }
   /// Returns the bytes that the answers and their index take.

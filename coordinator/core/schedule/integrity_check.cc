@@ -10,7 +10,8 @@ namespace quire {
 
 namespace {
 
-/// Counts the sequences' references to blocks, and compares the counts with the pools and the prefix cache.
+/// Counts the references to blocks by sequences, pins and tickets, and compares the counts with the pools and the
+/// prefix cache.
 class Recount {
  public:
   explicit Recount(const BlockManager& blocks) : blocks_(blocks) {
@@ -69,7 +70,7 @@ class Recount {
     for (const BlockId block : s.host_state) ++host_[block];
   }
 
-  /// Aborts unless forked choices share the full blocks of their prompt.
+  /// Aborts if choices of a forked request have different blocks for the same full block of the prompt.
   void CheckSharedPrompt(const Request& request) const {
     const auto live = std::ranges::find_if(request.sequences, [](const Sequence& s) { return !s.finished; });
     const auto full = static_cast<size_t>((request.num_prompt_tokens() - 1) / blocks_.block_size());
@@ -137,8 +138,8 @@ class Recount {
   }
 
  private:
-  /// Aborts unless a computed sequence has a whole state, no block of the state is in a table, and a state that
-  /// outstanding steps write is neither shared nor kept as a checkpoint.
+  /// Aborts unless an unfinished sequence with planned tokens has a whole state, any other sequence has none, no block
+  /// of the state is in a table, and a state that outstanding steps write is neither shared nor kept as a checkpoint.
   void RunningState(const Sequence& s) {
     QUIRE_CHECK(s.host_state.empty(), "the state of running sequence {} is swapped out", s.id);
     const auto blocks = static_cast<size_t>(blocks_.states().num_blocks());
@@ -155,7 +156,7 @@ class Recount {
     }
   }
 
-  /// Counts the references to a state's blocks. `written`: an outstanding step writes the state.
+  /// Checks a state's blocks and counts the references to them. `written`: an outstanding step writes the state.
   void CountState(const Sequence& s, const std::vector<BlockId>& state, bool written) {
     for (const BlockId block : state) {
       QUIRE_CHECK(!tables_.contains(block), "block {} of the state of sequence {} is in a table", block, s.id);
@@ -180,7 +181,8 @@ class Recount {
   std::set<BlockId> tables_, states_;     // blocks that hold keys and values; blocks that hold states
 };
 
-/// Aborts unless every kept state is whole, has no block that holds keys and values, and belongs to a cached block.
+/// Aborts unless every checkpoint's state is whole, has no block that holds cached keys and values, and belongs to a
+/// cached block. Also aborts if the pool keeps a block that is neither cached nor part of such a state.
 void CheckCheckpoints(const BlockManager& blocks) {
   const PrefixSharing& prefixes = blocks.prefixes();
   prefixes.checkpoints().CheckIntegrity();

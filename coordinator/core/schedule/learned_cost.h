@@ -11,7 +11,8 @@ namespace quire {
 /// the longer its context is. The caller reads the clock.
 class LearnedCost {
  public:
-  /// Steps with fewer tokens are ignored: their time depends little on their tokens.
+  /// The time of a token is not learned from steps with fewer tokens, because their time depends little on their
+  /// tokens.
   static constexpr int kFewTokens = 32;
 
   /// Sets the seconds to move one block between device and host, as measured before the first step; 0: unknown.
@@ -44,8 +45,8 @@ class LearnedCost {
   bool MovingIsQuicker(int blocks, int context, int tokens) const {
     return seconds_per_block_ * blocks < TokenSeconds(context + tokens / 2.0) * tokens;
   }
-  /// Returns how many blocks can be moved, at most `most`, in kCopyPart of the time of a step of `tokens` tokens, or of
-  /// the mean time of a step where that is longer; at least 1.
+  /// Returns how many blocks, from 1 to `most`, can be moved in kCopyPart of a step's time. That time is the longer of
+  /// two: the mean time of a step, and the time of `tokens` tokens.
   int BlocksBeside(int tokens, int most) const {
     constexpr double kCopyPart = 0.05;
     const double seconds = kCopyPart * std::max(step_seconds_, TokenSeconds(0) * tokens);
@@ -78,7 +79,7 @@ class LearnedCost {
   }
 
   /// Returns the seconds per token that one more token of context adds, by least squares. kLittle keeps the slope near
-  /// 0 while all contexts are of similar length, because noise would determine the slope.
+  /// 0 while all contexts are of similar length, because noise would otherwise determine the slope.
   double Slope() const {
     constexpr double kLittle = 128.0 * 128.0;  // tokens squared
     return std::max(0.0, covariance_ / (variance_ + kLittle));

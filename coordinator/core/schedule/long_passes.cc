@@ -53,7 +53,8 @@ bool LongPasses::LetOvertake(ClientAccount& client, const StepDraft& draft) {
 /// token, because each reads the weights of its layers.
 int LongPasses::LeastTokens(const StepDraft& draft) { return std::clamp(draft.most_tokens / 4, 1, 16); }
 
-/// True when the client waits with a prompt that fits a step as a whole, or with a next request whose pass may begin.
+/// True when the client waits with a prompt that fits the step's budget as a whole, or with a next request whose pass
+/// may begin.
 bool LongPasses::MayTakePart(const ClientAccount& client, const StepDraft& draft) const {
   if (!client.waits()) return false;
   const auto fits = [&](const Request* request) { return TokensToCompute(*request) <= draft.budget; };
@@ -62,7 +63,7 @@ bool LongPasses::MayTakePart(const ClientAccount& client, const StepDraft& draft
 }
 
 /// Gives every pass, and every client that waits for a part of the step, the same part of the step's tokens. Clients
-/// whose texts wait for other passes to end get none.
+/// whose prompts wait for other passes to end get none.
 void LongPasses::Share(StepDraft& draft) const {
   const auto works = [](const Request* request) { return TokensToCompute(*request) > 0; };
   draft.num_passes = static_cast<int>(std::ranges::count_if(running_.requests(), works));
@@ -83,7 +84,8 @@ Allowance LongPasses::AllowanceOf(const StepDraft& draft) const {
   return {0, std::min(draft.budget, std::max(even, LeastTokens(draft)))};
 }
 
-/// Returns the time of a token whose prompt has `prompt_tokens` tokens, relative to a token of a short prompt.
+/// Returns the time of a token whose prompt has `prompt_tokens` tokens, relative to a token of a short prompt; at least
+/// 1.
 double LongPasses::CostOfToken(int prompt_tokens) const {
   const double of_short = cost_.TokenSeconds(0), of_this = cost_.TokenSeconds(0.5 * (prompt_tokens - 1));
   return of_short > 0 ? std::max(1.0, of_this / of_short) : 1.0;
@@ -99,7 +101,7 @@ GrowTarget LongPasses::NextSlice(Request& request, int tokens, const StepDraft& 
   const int64_t left = slice.whole() - slice.begin;
   slice.count = static_cast<int>(std::clamp<double>(units, 1, static_cast<double>(left)));
   // The results of a step travel in one frame, and a result may have values for each token. Therefore max_step_tokens
-  // bounds the tokens of the prompts that a step completes.
+  // bounds the tokens of the prompts that a step completes, if it completes more than one.
   const bool crowded = draft.answered_tokens > 0 && draft.answered_tokens + length > limits_.max_step_tokens;
   if (slice.completes() && crowded && --slice.count == 0) return {&sequence, 0};
   return {&sequence, length, 0, slice, std::max(1, static_cast<int>(std::ceil(slice.equivalent() * token_cost)))};

@@ -35,7 +35,8 @@ class LongPasses {
   /// Returns the tokens that one running request may compute.
   Allowance AllowanceOf(const StepDraft& draft) const;
   /// Returns the next slice of the request's pass, which takes about `tokens` tokens of the step's budget; nothing to
-  /// compute if the pass may not begin.
+  /// compute if the pass may not begin or is planned to its end, or if only its last unit is left and the step can
+  /// complete no further prompt.
   GrowTarget NextSlice(Request& request, int tokens, const StepDraft& draft) const;
 
   /// Returns the number of rows for which the workers keep activations after all planned steps.

@@ -7,17 +7,18 @@
 
 namespace quire {
 
-/// Takes the request out of steps, slots and queues. The request keeps its blocks.
+/// Takes the request out of steps, slots and queues. The request keeps the blocks of its computed tokens, except those
+/// outside the sliding window.
 void Migration::TakeOut(Request& request) {
-  // Tokens that outstanding steps sample for the request are dropped and sampled again in the other engine. The random
-  // numbers for sampling depend on the token's position, so the tokens will be the same.
+  // Tokens that outstanding steps sample for the request are dropped and sampled again later, perhaps in another
+  // engine. The random numbers for sampling depend on the token's position, so the tokens will be the same.
   for (Sequence& sequence : request.sequences) {
     steps_.Forget(sequence);
     blocks_.LeaveWindow(sequence);
     blocks_.Trim(sequence, sequence.num_computed);
   }
   for (auto it = request.sequences.rbegin(); it != request.sequences.rend(); ++it) running_.LeaveWorkers(*it);
-  request.num_preemptions += running_.Remove(request);  // the other engine queues the request as preempted
+  request.num_preemptions += running_.Remove(request);  // so that it is queued as preempted later
   queue_.Remove(request);
   queue_.Left(request);
 }
@@ -72,7 +73,7 @@ void Migration::TakeUp(Request& request) {
   Enter(request);
 }
 
-/// Resets the members of a request that comes from another engine or was set aside, so that this engine can queue the
+/// Resets the fields of a request that comes from another engine or was set aside, so that this engine can queue the
 /// request. has_blocks: the request's computed blocks are on the host; otherwise its computed tokens are forgotten.
 void Migration::Restart(Request& request, bool has_blocks) {
   for (Sequence& sequence : request.sequences) {
@@ -84,7 +85,7 @@ void Migration::Restart(Request& request, bool has_blocks) {
     }
     sequence.contents.adapter = request.adapter;
     sequence.contents.root = blocks_.prefixes().Root(request.cache_salt, sequence.contents.adapter);
-    sequence.contents.hashes.clear();  // the other engine's key made these hashes
+    sequence.contents.hashes.clear();  // another engine makes its hashes with another key
     sequence.latest_checkpoint = 0;
     sequence.begun = sequence.shared_prefix = 0;
     sequence.contents.Restart();

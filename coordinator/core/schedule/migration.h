@@ -13,8 +13,8 @@
 
 namespace quire {
 
-/// Moves requests between the schedulers of two engines, sets requests aside and takes them up again. Scheduler's
-/// functions of the same names have the contracts of the public functions.
+/// Moves requests between the schedulers of two engines, sets requests aside and takes them up again. Scheduler has
+/// functions of the same names, whose comments say what the public functions do.
 class Migration {
  public:
   Migration(BlockManager& blocks, WaitingQueue& queue, RunningSet& running, OutstandingSteps& steps,

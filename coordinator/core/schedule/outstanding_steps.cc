@@ -9,7 +9,7 @@ namespace quire {
 
 namespace {
 
-/// Returns the number of computed tokens. A slice counts as many tokens as its part of the prompt's pass.
+/// Returns the number of computed tokens. A slice counts as its part of the prompt's tokens (Slice::equivalent).
 double TokensOf(const std::vector<StepMember>& members) {
   double tokens = 0;
   for (const StepMember& member : members) tokens += member.slice.count > 0 ? member.slice.equivalent() : member.count;

@@ -23,8 +23,8 @@ struct StepMember {
   int guess = 0;                            // number of tokens that the step orders from the draft model; 0: none
   Slice slice = {};
 
-  /// True for a decode. The row of a pooled prompt counts as a chunk, because some workers keep no rows of decodes for
-  /// pooling. Requires `request`.
+  /// True for a decode: the step computes one known token and samples the next. A single row of a pooled prompt counts
+  /// as a chunk, because some workers keep no rows of decodes for pooling. Requires `request`.
   bool IsDecode() const { return draws && num_known() == 1 && request->sampling.pooling == Pooling::kNone; }
   /// Returns the number of computed tokens without the drafts.
   int num_known() const { return count - static_cast<int>(drafts.size()); }
@@ -39,7 +39,7 @@ struct OutstandingStep {
   int num_tokens() const;
   int num_known() const;  // number of computed tokens without the drafts
   /// Returns the work of the step: its tokens, plus its scored rows except the first of each member. A slice counts as
-  /// many tokens as its part of the prompt's pass (Slice::equivalent).
+  /// its part of the prompt's tokens (Slice::equivalent).
   double cost() const;
   /// Returns how many tokens precede a computed token in its sequence, as a mean over the step's tokens.
   double mean_context() const;
@@ -68,7 +68,7 @@ class OutstandingSteps {
   void Launch();
   /// Forgets the oldest step, whose result has been committed.
   void Retire();
-  /// Takes a sequence that left the workers out of all steps; none of its tokens is in flight any more.
+  /// Removes a sequence from all steps, because it left the workers. None of its tokens is in flight any more.
   void Forget(Sequence& sequence);
   /// Forgets all steps, because the workers are lost, and counts the loss for every request that these steps compute.
   void Lose();

@@ -55,10 +55,10 @@ bool PlaceSharing::MakeWayFor(Request& head, Crowd& crowd, StepDraft& draft) {
   return true;
 }
 
-/// Returns the youngest request of the client that has the most of the lacking resource and more than its share; null:
-/// there is no such client. A request that was preempted for another client is protected for some steps after its
-/// return; others may have to wait for the end of these steps. A request that needs more than its client's
-/// share may be preempted again and again while other clients keep sending requests.
+/// Returns the youngest unprotected request of the client that has the most of the lacking resource and more than its
+/// share; null: there is none. The client of `head` gives nothing. A request that was preempted for another client is
+/// protected for some steps after its return; others may have to wait for the end of these steps. A request that needs
+/// more than its client's share may be preempted again and again while other clients keep sending requests.
 Request* PlaceSharing::WhoGivesWay(const Request& head, Resource resource, StepDraft& draft) const {
   Request* youngest = nullptr;
   int most = shares_.ShareOf(resource);

@@ -4,9 +4,9 @@
 
 namespace quire {
 
-/// While several clients are active, gives sequence slots and blocks to the clients in turn: free ones, and those to
-/// which a client's share entitles the client. A waiting client below its share gets slots and blocks immediately,
-/// because the youngest requests of clients above their share are preempted.
+/// While several clients are active, gives free sequence slots and blocks to the clients in turn. For a waiting client
+/// below its share, the youngest requests of clients above their share are preempted, unless they are protected
+/// (kProtectedSteps).
 class PlaceSharing {
  public:
   /// The number of steps after its return during which a request that was preempted for another client cannot be

@@ -11,16 +11,17 @@
 namespace quire {
 
 /// Takes running requests with all their sequences out of the running set and puts them back into the queue. Their
-/// blocks are swapped to the host or computed again later, whichever is cheaper. No step may be outstanding.
+/// blocks are swapped to the host or computed again later; with PreemptionMode::kAuto, whichever is cheaper. No step
+/// may be outstanding.
 class Preemption {
  public:
   Preemption(const SchedulerLimits& limits, BlockManager& blocks, WaitingQueue& queue, RunningSet& running,
              const LearnedCost& cost, DecisionTeller& decisions)
       : limits_(limits), blocks_(blocks), queue_(queue), running_(running), cost_(cost), decisions_(decisions) {}
 
-  /// Preempts requests until the blocks for `work` are free, beginning with the last in draft.order. Returns false when
-  /// the request itself was preempted, being the last in the order, or when the request must wait for outstanding steps
-  /// or for blocks that are being copied.
+  /// Preempts requests until the blocks for `work` are free, beginning with the last in draft.order. If the request
+  /// runs alone, ends all pins instead. Returns false when the request itself was preempted, being the last in the
+  /// order, or when the request must wait for outstanding steps or for blocks that are being copied.
   bool MakeRoomFor(Request& request, std::span<const GrowTarget> work, StepDraft& draft);
   /// Preempts the victim so that `cause` can run.
   void Preempt(Request& victim, const Request& cause, StepDraft& draft);

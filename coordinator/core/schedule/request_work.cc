@@ -9,8 +9,8 @@ namespace quire {
 
 namespace {
 
-// The most bytes of sequences that one plan sends in full; a frame has room for 64 MiB. A plan's first sequence is sent
-// even if it is larger.
+// The most bytes that one plan spends on sequences that it sends in full; a frame has room for 64 MiB. A plan's first
+// sequence is sent even if it is larger, and the beams of one request are sent together.
 constexpr int64_t kMaxAddedBytes = 16 << 20;
 bool FitsFrame(int64_t added, int64_t more) { return added == 0 || added + more <= kMaxAddedBytes; }
 
@@ -78,8 +78,8 @@ bool RequestWork::ShareLeadersPrefix(Request& request, int budget, StepDraft& dr
   return true;
 }
 
-/// Returns how many of the sequence's `count` tokens from `start` on the budget allows, cut where a state should be
-/// kept.
+/// Returns how many of the sequence's `count` tokens from `start` on the step computes: as many as the budget allows,
+/// but only up to the next position at which a state should be saved.
 int RequestWork::TokensFor(const Request& request, const Sequence& sequence, int start, int count, int budget) const {
   const int most = request.TokensFor(start, count, budget);
   return most <= 0 || !blocks_.has_states() ? most : blocks_.states().CutAt(sequence, start, start + most) - start;
@@ -125,8 +125,8 @@ bool RequestWork::WaitsForPrefix(Request& request, Sequence& sequence, int start
   if (sequence.slot || sequence.num_computed % size != 0) return false;
   const int most = std::min(sequence.num_tokens() - 1, request.NumCacheable());
   if (sequence.contents.num_named * size != sequence.num_computed) return false;
-  // In models with states, the cached keys and values may reach beyond the last kept state. Their end is known once no
-  // step computes the next block.
+  // In models with states, the cached keys and values may reach beyond the last cached state. Where they end is known
+  // once no step computes the next block.
   const int index = std::max(start, sequence.shared_prefix) / size;
   if ((index + 1) * size > most) return false;
   const BlockHash* hash = blocks_.prefixes().HashOfBlock(sequence, index);

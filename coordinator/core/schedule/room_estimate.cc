@@ -25,7 +25,7 @@ void RoomEstimate::CountOut(const Request& request, Crowd& crowd) const {
 
 Room RoomEstimate::RoomFor(Request& request, const Crowd& crowd, StepDraft& draft) const {
   // A client with running requests must not use sequences or blocks that are reserved for other clients. The reserve is
-  // counted anew for each request, because this plan may have admitted such a client.
+  // counted anew for each request, because this plan may have admitted a request of such a client.
   KeptRoom reserved = shares_.CountReserves(*request.account, draft);
   // Checked first, because Has goes through all running requests.
   const bool is_reserved = reserved.sequences + reserved.blocks > 0;
@@ -42,11 +42,12 @@ Room RoomEstimate::RoomFor(Request& request, const Crowd& crowd, StepDraft& draf
   return {Resource::kBlocks, blocks, free};
 }
 
-/// True when several clients are active, and this client's running requests and its next request together exceed the
-/// client's share. Clients within their shares go first: they could preempt that request immediately, and its computed
-/// tokens would be lost. At the client's next turn such a request takes sequences and blocks to which no other client
-/// is entitled. A request that exceeds a share by itself stands back only if it would fit now, and never after it has
-/// yielded (Request::num_yields): otherwise other clients might always go first.
+/// True when several clients are active, the client has not stood back in this round of turns yet, and its running
+/// requests and its next request together exceed its share. Clients within their shares go first: they could preempt
+/// that request immediately, and its computed tokens would be lost. At the client's next turn such a request takes
+/// sequences and blocks to which no other client is entitled. A request that exceeds a share by itself stands back only
+/// if it would fit now, and never after it has yielded (Request::num_yields): otherwise other clients might always go
+/// first.
 bool RoomEstimate::StandsBack(ClientAccount& client, const Crowd& crowd, StepDraft& draft) const {
   Request& head = client.head();
   if (client.use.stands_back || !shares_.InCompany() || shares_.IsWithinShare(head, draft)) return false;

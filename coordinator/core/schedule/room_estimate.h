@@ -14,8 +14,8 @@ struct Crowd {
   bool suspect = false;  // a running request may have caused the loss of workers
 };
 
-/// Names the resource that a request lacks, if any. a and b are the numbers of DecisionKind::kHeldForSlots or
-/// kHeldForBlocks.
+/// Names the resource that a request lacks, if any. `a` and `b` are the numbers that the decision log gets with
+/// DecisionKind::kHeldForSlots or kHeldForBlocks.
 struct Room {
   std::optional<Resource> lacks;
   int a, b;
@@ -38,7 +38,7 @@ class RoomEstimate {
   /// sets the account's stands_back, and left_room if the request exceeds a share by itself.
   bool StandsBack(ClientAccount& client, const Crowd& crowd, StepDraft& draft) const;
   /// False when the request must not run beside the running requests. A suspect, whose computation may be killing the
-  /// workers, runs alone so that no other request is lost with it.
+  /// workers, runs alone, so that a further loss of workers interrupts no other request.
   bool MayRunBeside(const Request& request, const Crowd& crowd) const;
 
  private:

@@ -116,8 +116,8 @@ void Scheduler::Launch(StepDraft& draft) {
   steps_.Launch();
 }
 
-/// Copies cached blocks to the host in a small part of the step's time, if copies would be quicker to bring back than
-/// to compute.
+/// Copies cached blocks to the host in a small part of the step's time, if moving a block is quicker than computing its
+/// tokens.
 void Scheduler::CopyAhead(StepPlan& plan) {
   constexpr int kMostCopies = 64;
   HostCache& host = blocks_.host_cache();

@@ -22,12 +22,12 @@ namespace quire {
 /// The scheduling policy. Prefill and decode are not separate phases: every sequence has known tokens and computed
 /// tokens, and each step computes more of the known tokens under a token budget. Sequences that decode come first, then
 /// chunks of the others, the most senior request first. When blocks run out, the scheduler preempts the most junior
-/// running request with all its sequences. Its blocks are swapped to the host or recomputed later, whichever is
-/// cheaper.
+/// running request with all its sequences. Its blocks are swapped to the host or recomputed later; by default,
+/// whichever is cheaper.
 ///
-/// While several clients are active, each has an equal share of sequence slots, blocks and step tokens. A waiting
-/// client below its share gets slots and blocks immediately, because the youngest requests of clients above their share
-/// are preempted. Steps are then short and split evenly.
+/// While several clients are active, each has an equal share of sequence slots, blocks and step tokens. For a waiting
+/// client below its share, the youngest requests of clients above their share are preempted. Steps are then short and
+/// split evenly.
 ///
 /// A step may be planned while earlier steps are outstanding. Tokens that those steps sample count as known, though
 /// their values are not. Beams need the values, and preemption requires that no step is outstanding, so both wait for
@@ -91,10 +91,10 @@ class Scheduler {
   /// owner writes them only in a step after all outstanding steps. The same holds for Finish.
   void Drop(Request& request);
 
-  /// Removes a request, waiting or running, for another engine. If the ticket is not 0, the blocks are at most
-  /// max_blocks, and the host has room, the blocks stay on the host as a holding under the ticket. Then returns the
-  /// holding's blocks; `moves` must be made before the next plan. Otherwise discards all computed tokens and returns no
-  /// blocks.
+  /// Removes a request, waiting or running, for another engine. Its blocks stay on the host as a holding under the
+  /// ticket if the ticket is not 0, they are at most max_blocks, the host has room, and the request can continue from
+  /// them. Then returns the holding's blocks; `moves` must be made before the next plan. Otherwise discards all
+  /// computed tokens and returns no blocks.
   std::vector<BlockId> Depart(Request& request, const command::Depart& how, std::vector<BlockCopyPair>& moves) {
     return migration_.Depart(request, how, moves);
   }
@@ -103,9 +103,9 @@ class Scheduler {
   void TakeUp(Request& request) { migration_.TakeUp(request); }
   /// Takes over a request from another engine without computed tokens, and sets it aside.
   void ArriveAside(Request& request) { migration_.ArriveAside(request); }
-  /// Takes over a request from another engine in the state of a preempted request. With a host holding the request
-  /// counts as swapped out; `names` are the ids that Depart returned. With a device holding, its first names.size()
-  /// blocks enter the prefix cache; `names` are the ids that Share returned.
+  /// Takes over a request from another engine and queues it, as a preempted request if it was ever admitted. With a
+  /// host holding the request counts as swapped out; `names` are the ids that Depart returned. With a device holding,
+  /// its first names.size() blocks enter the prefix cache; `names` are the ids that Share returned.
   void Arrive(Request& request, uint64_t ticket, std::span<const BlockId> names) {
     migration_.Arrive(request, ticket, names);
   }
@@ -131,7 +131,7 @@ class Scheduler {
   int step_budget() const { return draft_.most_tokens; }
   const OutstandingSteps& outstanding() const { return steps_; }
   const LongPasses& passes() const { return passes_; }
-  /// True when the last planned step has only some of the decodes, because the workers form a pipeline.
+  /// True when the last planned step may have only some of the decodes, because the workers form a pipeline.
   bool takes_turns() const { return !is_together_; }
   int num_waiting() const { return queue_.size(); }
   int num_running() const { return running_.size(); }

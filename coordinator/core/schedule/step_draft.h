@@ -21,7 +21,7 @@ struct StepDraft {
   bool in_company = false;              // several clients are active, or were within the last seconds
   bool in_turns = false;                // some decodes may skip the step: Sequence::sits_out counts
   bool left_out = false;                // planned ahead and lacked room for a request, which the next step must serve
-  bool preempted = false;               // a running request gave its blocks to another, so this step admits none
+  bool preempted = false;               // a running request gave its blocks to another, so no request is admitted
   bool use_counted = false;             // ClientAccount::use counts the present running requests
   int most_tokens = 0;                  // tokens that the step may compute, as Request::StepCost charges them
   int budget = 0;                       // the part of most_tokens that is left
@@ -30,10 +30,10 @@ struct StepDraft {
   int answered_tokens = 0;              // tokens of the prompts whose passes in slices the step completes
   bool admitted = false;                // a request was admitted, and has work in the step
   int64_t added_bytes = 0;              // bytes of the sequences that this plan sends in full
-  int reserved_blocks = 0;              // blocks that running sequences may take in this step; kept states may not
+  int reserved_blocks = 0;              // blocks left to running sequences in this step; checkpoints take none of them
   std::vector<Request*> order;          // running requests in order of service; the last is preempted first
   std::vector<Request*> returning;      // swapped-out requests for which there is room
-  std::vector<ClientAccount*> sharers;  // clients with work in the step
+  std::vector<ClientAccount*> sharers;  // clients with decodes or chunks to compute; beams do not count
   std::vector<GrowTarget> work;         // the work of one request at a time: how far the step takes its sequences
   /// Entry i: number of sequences of order[0 .. i) that decode in this step, if there are blocks for them.
   std::vector<int> decodes_before;

@@ -27,7 +27,7 @@ class StepLength {
  private:
   struct Work {
     int decodes = 0;
-    int deepest_chunk = 0;  // most tokens that precede the next chunk of a sequence
+    int deepest_chunk = 0;  // most tokens that precede the next chunk, over all sequences
   };
   Work CountWork() const;
   int64_t MaxContext() const;

@@ -29,11 +29,12 @@ class StepResults {
   bool Fits(const std::vector<SampledToken>& tokens) const;
   /// True when `scores` match the prompt tokens that the oldest outstanding step scores.
   bool Fits(const std::vector<PromptScores>& scores) const;
-  /// True when `guesses` are among those that the oldest outstanding step orders, in their order, and none is too long.
+  /// True when `guesses` are among those that the oldest outstanding step orders, in their order, and none is empty or
+  /// too long.
   bool Fits(const std::vector<Draft>& guesses) const;
   /// Returns the request that the oldest outstanding step computes in this slot; nothing if the request has ended.
   std::optional<RequestId> RequestOf(SlotId slot) const;
-  /// Commits the oldest outstanding step. Scheduler::Commit has the contract.
+  /// Commits the oldest outstanding step, as Scheduler::Commit describes.
   std::span<const Drawn> Commit(const std::vector<SampledToken>& tokens, const std::vector<Draft>& guesses);
   /// Makes each sequence of the request the beam that `steps` chose for it. Call it when the step just committed has
   /// sampled for every beam of the request.

@@ -19,7 +19,8 @@ struct BeamTurn {
   int64_t last_step_of_client = 0;  // highest last_step of the client's requests
 };
 
-/// Returns the number of beams for which the next step can sample; 0 while the request waits for results.
+/// Returns the number of beams for which the next step can sample; 0 for a request without beams, or while it waits for
+/// results.
 int DrawingBeams(const Request& request) { return request.beams == nullptr ? 0 : request.NumDecodes(); }
 
 int64_t LastStep(const Request& request) {
@@ -113,9 +114,9 @@ void StepShares::CountDemand(Request& request) {
 
 /// Splits the tokens max-min fair: the client with the least demand is served first, and no client gets more than an
 /// even part of the remainder. Within a client, decodes and chunks get half each, plus what the other half leaves; an
-/// odd token alternates. The client of the most senior request gets one extra token, so that this request computes
-/// something in every step. The parts together never exceed the step; otherwise the youngest request would find no
-/// token left in step after step.
+/// odd token goes to either in turn. The client of the most senior request gets one extra token, so that this request
+/// computes something in every step. The parts together never exceed the step; otherwise the youngest request would
+/// find no token left in step after step.
 void StepShares::SplitStep(int tokens, StepDraft& draft) {
   std::vector<ClientAccount*>& sharers = draft.sharers;
   std::ranges::stable_sort(sharers, {}, [](const ClientAccount* account) { return account->use.demand(); });

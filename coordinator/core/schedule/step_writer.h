@@ -19,12 +19,13 @@ class StepWriter {
   /// the work uses are copied back in this step. If a copy is gone, the step computes the same number of tokens, but
   /// from an earlier position on.
   void Emit(Request& request, std::span<GrowTarget> work, StepDraft& draft);
-  /// Orders the step's members as a batch: decodes come first, then decodes with drafts, then chunks, then slices, each
-  /// by slot.
+  /// Orders the step's members as a batch and writes them into the plan: decodes come first, then decodes with drafts,
+  /// then chunks, then slices, each by slot.
   static void OrderBatch(StepDraft& draft);
   /// Returns an upper bound of the bytes that the plan needs to send the whole sequence to a worker.
   static int64_t BytesToAdd(const Request& request, const Sequence& sequence);
-  /// Notes that `tokens` prompt tokens need not be computed, unless they were computed before a preemption.
+  /// Counts `tokens` prompt tokens as cached and does not charge the client for them. Does nothing after the request's
+  /// first preemption.
   static void NoteCached(Request& request, int tokens);
 
  private:

@@ -29,14 +29,14 @@ struct ClientAccount {
   /// Returns the client's next request to admit, or the request that goes before it (Use::picked). Requires waits().
   Request& head() const;
 
-  /// The client's use of resources while a plan is made (Scheduler). Every plan begins with an empty Use.
+  /// The client's use of resources while a plan is made (Scheduler). Each plan sets these values anew.
   struct Use {
     int sequences = 0, blocks = 0;  // of running requests; `blocks` includes blocks that they will take soon
     int64_t longest_blocks = 0;     // blocks of its running requests at their full length
     bool passed_over = false;       // no request of the client is admitted in this round of turns
-    bool gave_way = false;          // no request of the client is admitted with this plan
+    bool gave_way = false;          // one of its requests was preempted for another client, so this plan admits none
     bool stands_back = false;       // other clients go first in this round of turns
-    bool left_room = false;         // the client stands back with a request above a share, which would fit
+    bool left_room = false;         // it stands back although its request, above a share by itself, would fit
     Request* picked = nullptr;      // a waiting request that goes before the client's next one; null: none
     int decodes = 0, beams = 0;     // sequences with one token to compute, beams counted apart
     int64_t chunks = 0;             // tokens to compute of the client's other sequences
@@ -47,7 +47,7 @@ struct ClientAccount {
 
 /// Decides which request is admitted next. The client that was served least goes first (Sheng et al., "Fairness in
 /// Serving Large Language Models", 2024: virtual token counters). A client that returns from idleness starts level with
-/// the active ones. Among clients served equally, the client with the more senior request goes first. Within a client,
+/// the least served active client. Among clients served equally, the more senior request goes first. Within a client,
 /// preempted requests go first, by seniority, then others by arrival; a priority level counts as kSecondsPerPriority.
 class WaitingQueue {
  public:
@@ -70,11 +70,11 @@ class WaitingQueue {
   ClientAccount* Next();
   /// Begins a round of turns: clears the marks of the last round, but passes over the clients that gave way.
   void BeginTurns();
-  /// Begins a plan: clears passed_over, gave_way, stands_back and left_room of all clients.
+  /// Begins a plan: clears passed_over, gave_way, stands_back, left_room and picked of all clients.
   void BeginPlan();
   /// Takes a request out of the queue, if it waits. The request counts as active until Left.
   void Remove(Request& request);
-  /// Takes a request that ended or left the engine out of its client's count of active requests.
+  /// Takes a request out of its client's count of active requests, because it ended or left the engine.
   void Left(Request& request);
 
   /// Charges the request's client for `tokens` prompt or generated tokens. A negative number gives tokens back.

@@ -7,8 +7,8 @@
 
 namespace quire {
 
-/// The formats in which models write function calls. Comments name the models or show the format. Options have the
-/// names of vLLM's parsers.
+/// The formats in which models write function calls. Comments name the models or show the format. In options, formats
+/// have the names of vLLM's parsers.
 enum class ToolFormat {
   kNone,
   kHermes,      // <tool_call>{"name": ..., "arguments": {...}}</tool_call>; also Qwen 2.5, Qwen 3, Granite 4
@@ -92,7 +92,7 @@ struct ThoughtBounds {
 };
 std::optional<ThoughtBounds> BoundsOf(ReasoningFormat format);
 
-/// Whether an answer to this prompt begins inside thoughts, begins without thoughts, or may do either.
+/// Says whether an answer to this prompt begins inside thoughts, begins without thoughts, or may do either.
 enum class ReasoningStart { kUndecided, kInside, kNone };
 ReasoningStart StartAfter(ReasoningFormat format, std::string_view prompt);
 

@@ -30,8 +30,8 @@ struct AnswerPart {
 using AnswerParts = std::vector<AnswerPart>;
 
 /// Splits the text of an answer into parts while it arrives. The parts, joined, do not depend on how the text was
-/// divided into pieces. Malformed calls become content. Only whitespace around calls and thoughts is dropped. The time
-/// is proportional to the length of the text.
+/// divided into pieces. Malformed calls become content. Apart from marks, only whitespace around calls and thoughts is
+/// dropped. The time is proportional to the length of the text.
 class AnswerParser {
  public:
   virtual ~AnswerParser() = default;

@@ -145,8 +145,8 @@ std::vector<std::string> MarksAtBeginning(const AnswerShape& shape, const TagBui
   return build.Spelled(marks);
 }
 
-/// Returns the format of an answer for `llama3_json`. If the answer begins with an object that has a call's keys, the
-/// whole answer consists of calls. Text after <|python_tag|> consists of calls, too.
+/// Returns the format of an answer for `llama3_json`. If the answer begins with an object that has a call's keys and
+/// names a tool, the whole answer consists of calls. Text after <|python_tag|> consists of calls, too.
 OrderedJson JsonCallsOrWords(const CallConstraint& constraint, const CallWriter& writer) {
   const std::string tag = "<|python_tag|>";
   const TagBuilder& build = writer.build();

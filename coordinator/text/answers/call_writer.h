@@ -17,7 +17,8 @@ class CallWriter {
 
   /// Returns the format of one call, or, if `several`, of one or more calls, to the allowed tools.
   OrderedJson Calls(bool several) const;
-  /// Returns the format of the answer's calls: one call, or one or more if the request allows parallel calls.
+  /// Returns the format of the answer's calls: one call, or one or more if the request allows parallel calls and does
+  /// not name a tool. gpt-oss's format always has one call.
   OrderedJson Calls() const;
   /// True when the format has a text that follows all calls.
   bool closes() const;

@@ -1,4 +1,4 @@
-// Parser of GLM 4.5's calls: <tool_call>name, then alternating <arg_key> and <arg_value>.
+// Parser of GLM 4.5's and GLM 4.7's calls: <tool_call>name, then alternating <arg_key> and <arg_value>.
 #include "coordinator/text/answers/format_parsers.h"
 #include "coordinator/text/answers/xml_calls_parser.h"
 
@@ -54,7 +54,7 @@ class GlmParser : public XmlCallsParser {
     return true;
   }
 
-  /// Returns the value. Without a closing tag, the value ends before the end of its line.
+  /// Returns the value. Without a closing tag, a line break at the value's end does not belong to the value.
   std::string_view Separated(std::string_view value, bool closed) const override {
     if (!closed && value.ends_with('\n')) value.remove_suffix(1);
     return value;

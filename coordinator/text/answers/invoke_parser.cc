@@ -51,7 +51,7 @@ class InvokeParser : public XmlCallsParser {
     if (!SkipSpace()) return false;
     const Match opens = Peek(tags_.invoke);
     if (opens != Match::kYes) return opens == Match::kUnknown ? false : Fail();
-    const size_t most = tags_.invoke.size() + kMaxParameterBytes;  // a longer name is no parameter's name
+    const size_t most = tags_.invoke.size() + kMaxParameterBytes;  // a longer name is no function's name
     const size_t end = rest().substr(0, most).find("\">", tags_.invoke.size());
     const bool is_long = rest().size() >= most;
     if (end == std::string_view::npos && !is_long && !at_end()) return false;

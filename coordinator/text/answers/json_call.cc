@@ -85,7 +85,7 @@ JsonCall::Status JsonCall::InValue(char c, bool was_in_string) {
   return Status::kMore;
 }
 
-/// Ends a value. Returns false when this key cannot have a value of this type.
+/// Ends a value. Returns false when this key cannot have a value of this type, or when the name comes a second time.
 bool JsonCall::EndValue() {
   if (std::exchange(in_arguments_, false)) return true;
   if (key_ != name_key_ && !IsArguments(key_)) return true;

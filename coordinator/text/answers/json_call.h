@@ -44,7 +44,7 @@ class JsonCall {
   JsonScanner scanner_;
   Phase phase_ = Phase::kBetween;
   std::string key_, value_;
-  bool in_arguments_ = false;  // true: the value is of the arguments, and is passed on as it arrives
+  bool in_arguments_ = false;  // true: the value is the object of arguments, which is passed on as it arrives
   bool seen_arguments_ = false;
   std::optional<std::string> name_;
   std::string arguments_;

@@ -15,7 +15,7 @@ struct Manner {
   std::vector<std::string> closes;  // texts of which one stands after a call or a list; models may omit it
   bool lists = false;               // calls may form a JSON list
   bool named = false;               // a call may also be name[ARGS]{...}
-  bool bare = false;                // a call may begin the answer; further calls follow after semicolons
+  bool bare = false;                // a call may begin the answer; further calls follow at once or after ; or ,
   std::string_view name = "name";   // the member with the function's name
 };
 

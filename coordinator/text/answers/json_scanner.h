@@ -35,7 +35,7 @@ class JsonScanner {
   std::string open_;  // '{' and '[', outermost first
   bool string_is_key_ = false;
   int hex_digits_ = 0;  // digits that are still missing from an escape sequence
-  std::string scalar_;  // the number or word read so far
+  std::string scalar_;  // the number or word that is being read
 };
 
 /// True when the text is one JSON object whose values nest at most kMaxDepth deep.

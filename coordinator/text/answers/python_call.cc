@@ -58,7 +58,8 @@ bool IsFreeText(const OrderedJson& schema) {
          std::ranges::none_of(kAsking, [&](const char* keyword) { return schema.contains(keyword); });
 }
 
-/// Returns the format of an argument's value; its schema is a part of `whole`.
+/// Returns the format of an argument's value. `schema` describes the value. It is a part of `whole`, to whose
+/// definitions it may refer.
 OrderedJson ArgumentValue(const TagBuilder& build, const CallStyle& style, const OrderedJson& schema,
                           const OrderedJson& whole) {
   if (!schema.is_object()) return ValueOf(schema, "json");

@@ -32,7 +32,7 @@ class Qwen3CoderParser : public XmlCallsParser {
     if (!SkipSpace()) return false;
     const Match opens = Peek(kFunction);
     if (opens != Match::kYes) return opens == Match::kUnknown ? false : Fail();
-    const size_t end = rest().substr(0, kMaxParameterBytes + 1).find('>');  // a longer name is no parameter's name
+    const size_t end = rest().substr(0, kMaxParameterBytes + 1).find('>');  // a longer name is no function's name
     if (end == std::string_view::npos && rest().size() <= kMaxParameterBytes && !at_end()) return false;
     if (end == std::string_view::npos) {
       Skip(kFunction.size());

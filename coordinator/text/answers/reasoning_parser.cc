@@ -1,4 +1,4 @@
-// Separates thoughts between marks from the rest of the answer.
+// Parser that separates thoughts, which stand between marks, from the rest of the answer.
 #include <algorithm>
 #include <functional>
 #include <iterator>
@@ -191,7 +191,7 @@ class ReasoningParser : public AnswerParser {
     return BeginAnswer(0, true);
   }
 
-  /// Begins the words after `blanks` bytes of whitespace. thought: thoughts came before. False: more text is needed.
+  /// Begins the words after `blanks` bytes of whitespace. thought: after thoughts. Returns false if it needs more text.
   bool BeginAnswer(size_t blanks, bool thought = false) {
     const std::string& mark = marks_.response;
     if (!mark.empty() && (thought || has_response())) {
@@ -278,7 +278,7 @@ class ReasoningParser : public AnswerParser {
   std::string call_mark_;  // opening mark of calls; empty: calls in thoughts are not searched
   std::function<std::unique_ptr<AnswerParser>()> make_rest_;
   std::unique_ptr<AnswerParser> rest_;
-  std::unique_ptr<AnswerParser> trial_;  // parses the text after call_mark_ while call_ is kTried
+  std::unique_ptr<AnswerParser> trial_;  // parses the text from call_mark_ on while call_ is kTried
   Call call_ = Call::kNone;
   size_t tried_ = 0, searched_ = 0;  // bytes of waiting_ given to trial_; bytes known to hold no closing mark
   State state_ = State::kBefore;

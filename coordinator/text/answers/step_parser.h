@@ -72,7 +72,7 @@ class StepParser : public AnswerParser {
 
   /// Prepares for PassCall: the arguments are a JSON object.
   void BeginArguments() { arguments_ = JsonScanner(); }
-  /// Begins the call at the object's opening brace, and emits the object's text byte by byte. Returns kYes when the
+  /// Begins the call at the object's opening brace, and emits the object's text as it arrives. Returns kYes when the
   /// call has ended, kNo when the text is no call, kUnknown otherwise.
   Match PassCall(std::string_view name);
 

@@ -22,8 +22,9 @@ OrderedJson StarOf(OrderedJson content);
 OrderedJson RegexOf(const std::string& pattern);
 /// Returns the format of any text that contains none of these texts.
 OrderedJson TextWithout(const std::vector<std::string>& texts);
-/// Returns the format of a value that satisfies the schema, in this style. A null schema accepts any object. In tag
-/// styles one whitespace character, such as a line break, may stand on either side of a value.
+/// Returns the format of a value that satisfies the schema. `style`: "json", or one of xgrammar's tag styles, such as
+/// "qwen_xml". A null schema accepts any object. In tag styles one whitespace character, such as a line break, may
+/// stand on either side of a value.
 OrderedJson ValueOf(const OrderedJson& schema, const char* style);
 
 /// Builds formats for one model.

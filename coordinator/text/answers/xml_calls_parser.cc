@@ -159,7 +159,7 @@ bool XmlCallsParser::is_kept() const {
 /// Emits the part of a key that had come when the answer was cut inside the key.
 void XmlCallsParser::CutKey(std::initializer_list<std::string_view> marks) {
   std::string_view begun = WithoutBegunTag(marks);
-  while (begun.ends_with('\n')) begun.remove_suffix(1);  // a line's end before the tag is not the key's
+  while (begun.ends_with('\n')) begun.remove_suffix(1);  // a line break before the tag is not part of the key
   std::string key = JsonString(begun);
   key.pop_back();
   Arguments(BeginOfArgument(key));
