@@ -42,7 +42,7 @@ def resized(source, target, rank):
 
 
 class Directory:
-    """A directory of adapters, as --lora-dir names it, inside a temporary folder."""
+    """Makes a directory with copies of the golden adapters, for --lora-dir, inside a temporary folder."""
 
     def __init__(self):
         self.folder = tempfile.TemporaryDirectory()

@@ -1,4 +1,4 @@
-"""Tests the access log, the audit log, and admin tokens of several operators."""
+"""Tests the access log, the audit log, admin tokens of several operators, and the form of log lines (JSON and text)."""
 import json
 import os
 import signal

@@ -1,5 +1,5 @@
-"""Nodes on one machine, for tests: network namespaces joined by a bridge, each with a host name of its own. Links can be cut, cut
-in one direction, and healed. Needs root. Everything is made inside namespaces of this process, so that tests do not meet each
+"""Makes nodes on one machine, for tests: network namespaces that a bridge joins, each with a host name of its own. Links can be cut, cut
+in one direction, and restored. This needs root. Everything is made inside namespaces of this process, so that tests do not meet each
 other's networks, and disappears with the process."""
 import contextlib
 import ctypes
@@ -52,7 +52,7 @@ def unavailable():
 
 
 class Node:
-    """A namespace. `address` is its address on the bridge's network, on the interface eth0."""
+    """Stands for a host: a network namespace. `address` is its address on the bridge's network, on the interface eth0."""
 
     def __init__(self, network, name, address):
         self.network, self.name, self.address = network, name, address
@@ -86,8 +86,8 @@ class Node:
         ip("link", "set", self.port, "up" if up else "down", inside=self.network.switch)
 
     def mute(self, *others):
-        """Makes frames from this node no longer arrive (at these other nodes), while the node still receives frames.
-        Its frames go to a hardware address that no node has."""
+        """Makes frames from this node get lost on their way to `others` (without others: to all nodes), while the node still receives
+        frames. The lost frames go to a hardware address that no node has."""
         for other in others or self.network.nodes:
             ip("neighbor", "replace", other.address, "lladdr", _NOBODY, "dev", "eth0", "nud", "permanent", inside=self.namespace)
 
@@ -170,8 +170,8 @@ class Network:
         self._write_agent()
 
     def _write_agent(self):
-        """Writes an agent that acts like ssh: it joins its arguments and gives them to a shell on the node, without this side's
-        environment."""
+        """Writes an agent that acts like ssh: it joins its arguments and gives them to a shell on the node. From this side's environment,
+        the shell gets only PATH and HOME."""
         lines = ["#!/bin/sh", "host=$1; shift", 'case "$host" in']
         for node in self.nodes:
             enter = " ".join(shlex.quote(word) for word in node.command("sh", "-c"))

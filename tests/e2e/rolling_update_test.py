@@ -19,7 +19,8 @@ FLAGS = ("-tp", "1", "--threads-per-worker", "1", "--set", "server.limits.drain_
 
 
 class Clients:
-    """Clients that ask through the balancer without a pause: each keeps its connection as long as the server does, and repeats a request that got 503."""
+    """Runs clients that ask through the balancer without a pause. Each client keeps its connection as long as the server does, and
+    repeats a request that got 503."""
 
     def __init__(self, balancer, threads):
         self.balancer = balancer

@@ -31,7 +31,7 @@ def gguf(path, architecture, tensor=None):
 
 
 class TerminalTest(unittest.TestCase):
-    """Commands must not print control characters from a file."""
+    """Tests that programs print no control characters from model files, folder names and workers."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="quire-test-")

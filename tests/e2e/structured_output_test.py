@@ -79,7 +79,7 @@ class FormTest(TinyCase):
         cls.addClassCleanup(cls.server.__exit__)
 
     def test_ambiguous_grammar_fails_only_its_own_request(self):
-        """The steps of this grammar would take longer with every token and would slow all requests down."""
+        """The steps of these grammars would take longer with every token and would slow all requests down."""
         ambiguous = 'root ::= x{900,1900}\nx ::= "a" | "aa" | x x | x x x'
         self.end_beside_a_stream({"guided_grammar": ambiguous, "max_tokens": 1900}, "takes too much work")
         self.end_beside_a_stream({"guided_grammar": "root ::= s\ns ::= [a-z] | s s | s s s | s s s s", "n": 32}, "takes too much work")
