@@ -45,8 +45,7 @@ struct Found {
   Reading reading = Reading::kMore;
 };
 
-/// Reads byte by byte. Each right byte lowers the number of missing bytes by one, except where a head gives the size of
-/// its message.
+/// Reads byte by byte. Aborts if one right byte lowers the number of missing bytes by more than one.
 Found ReadSlowly(Awaits awaits, Bytes text) {
   for (size_t length = 0; length <= text.size(); ++length) {
     const PrefixState state = StateOf(awaits, text.first(length));

@@ -62,7 +62,7 @@ def json_request():
 
 
 class Table:
-    """A FlatBuffers table, written in the simplest way: fields by index, each of them an inline scalar or an offset to bytes."""
+    """Writes a FlatBuffers table in the simplest way: fields by index, each of them an inline scalar or an offset to bytes."""
 
     def __init__(self):
         self.fields = {}

@@ -57,8 +57,8 @@ def adapted(messages, null_content, text_arguments):
 
 
 class Beyond(Exception):
-    """A feature that Quire supports and HF refuses: a change of a list, llama.cpp's filter from_json, or JSON of a generator, such as the
-    result of select."""
+    """Says that a template uses a feature that Quire supports and HF refuses: a change of a list, llama.cpp's filter from_json, or JSON
+    of a generator, such as the result of select."""
 
 
 def rendered(template, messages, tools, settings):

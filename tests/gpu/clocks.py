@@ -50,7 +50,7 @@ def parse(values):
 
 
 def summary(samples):
-    """Describes the ranges of the values of some samples in words."""
+    """Describes in words the ranges of the samples' values."""
     if not samples:
         return "no clocks known"
 
@@ -66,7 +66,7 @@ def summary(samples):
 
 
 class Log:
-    """Samples taken on request, and continuously by another process."""
+    """Collects samples: single ones on request, and continuous ones from another process."""
 
     def __init__(self, period_ms=500):
         self.samples = []
