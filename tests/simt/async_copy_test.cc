@@ -1,5 +1,5 @@
 // Tests copies in flight. No thread may touch their bytes before the issuing thread has waited; other threads must also
-// wait at a barrier.
+// wait at a barrier. Also tests that blocks which depend on each other run in order.
 #include <gtest/gtest.h>
 
 #include <simt/async_copy.cuh>
