@@ -129,7 +129,7 @@ def _setns(fd):
 
 
 class Network:
-    """A network of nodes: with Network("a", "b") as net: net["a"].command(...). `agent` is the path of a program for the setting
+    """Makes a network of nodes: with Network("a", "b") as net: net["a"].command(...). `agent` is the path of a program for the setting
     launch.agent, which is called as: agent HOST COMMAND..."""
 
     def __init__(self, *names):

@@ -1,5 +1,6 @@
 """Tests answers with a grammar. The tiny model has random weights and one token per byte, so without a grammar it writes noise. With a
-grammar its answers must parse and validate, on any number of workers, also when workers are killed."""
+grammar its answers must parse and validate, on any number of workers, also when workers are killed. Also tests refused grammars, and the
+process that compiles grammars."""
 import itertools
 import json
 import os

@@ -14,7 +14,7 @@ namespace {
 
 constexpr ReasoningStart kStarts[] = {ReasoningStart::kUndecided, ReasoningStart::kInside, ReasoningStart::kNone};
 
-/// Texts from which calls of all forms are made. Markers of the input's own form are added.
+/// Inputs make calls of all forms from these texts. PiecesFrom also uses the markers of the input's own form.
 constexpr const char* kWords[] = {"{\"name\": \"f\", \"arguments\": {\"a\": 1}}",
                                   "{\"tool_name\": \"f\", \"parameters\": {}}",
                                   "f\n```json\n{}\n```",

@@ -39,7 +39,8 @@ PrefixState StateOf(Awaits awaits, Bytes bytes) {
   }
 }
 
-/// The result of reading a message: its length, or the number of right bytes before the first wrong byte.
+/// The result of reading a message. `bytes` is the length of a whole message, the number of right bytes before the
+/// first wrong byte, or the number of all bytes if more are missing.
 struct Found {
   size_t bytes = 0;
   Reading reading = Reading::kMore;

@@ -19,7 +19,7 @@ MARK = re.compile(r"\[( RUN      |       OK |  FAILED  |  SKIPPED )\] ([\w/]+\.[
 
 
 class Outcome:
-    """The result of a part: a status of a few words, and details in one line."""
+    """Holds the result of a part: a status of a few words, details in one line, and the output."""
 
     def __init__(self, status, detail, output=""):
         self.status, self.detail, self.output = status, detail, output
@@ -82,7 +82,7 @@ class Process:
 
 
 class Progress:
-    """The progress of a gtest program, read from its output: the outcome of each test, and the running test."""
+    """Reads the progress of a gtest program from its output: the outcome of each test, and the running test."""
 
     def __init__(self, test_seconds):
         self.test_seconds = test_seconds

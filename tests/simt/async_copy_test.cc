@@ -134,7 +134,8 @@ TEST(AsyncCopyTest, Emulator_ReportsMisuseOfAsyncCopies) {
   run(BadCopy<CopyBug::kNone>{});
 }
 
-/// Each block appends its number to a list. Only the emulator orders the blocks.
+/// Each block appends its number to a list. With kTogether the emulator runs the blocks in ascending order, otherwise
+/// in random order. A device promises no order.
 template <bool kTogether>
 struct Roll {
   using Params = CopiedInts;

@@ -14,8 +14,8 @@ struct DecodeCut {
   bool table_rows = false;  // block tables are rows of a larger array, in another order
 };
 
-/// A case that is planned and run through DecodeAttention. Everything that the kernels must not read is NaN, or a block
-/// id far outside the pool.
+/// Plans a case and runs it through DecodeAttention. What the kernels must not read is a block id far outside the pool
+/// or NaN, except for the keys that DecodeCase describes.
 class DecodeAttentionRun {
  public:
   DecodeAttentionRun(const DecodeShape& shape, uint64_t seed, const DecodeCut& cut);
