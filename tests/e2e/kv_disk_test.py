@@ -128,7 +128,8 @@ class KvDiskTest(unittest.TestCase):
         self.check_restart(3, 2, model="granitehybridmoe", length=1000, states=1, vocabulary=131)
 
     def test_broken_and_foreign_states_are_misses_and_change_no_token(self):
-        """Two prompts have nothing in common. Their states are swapped, or cut, or get a flipped bit; the blocks stay intact."""
+        """Two prompts have nothing in common. The files of their states are swapped, or cut, or get a flipped bit; the files of their
+        blocks stay intact."""
         prompts = [prompt_of(400, start, 131) for start in (1, 60)]
         with self.serve(model="lfm2") as server:
             answers = [ask(server, prompt) for prompt in prompts]

@@ -428,7 +428,8 @@ class MemoryTest(LimitCase):
         cls.keys.cleanup()
 
     def promise(self, name):
-        """Returns the connection, and the status of the first answer to a head alone: 100 if the body may come."""
+        """Sends only the head of a request with the key of this name. Returns the connection, and the status of the first answer; 100:
+        the body may come."""
         s = self.connect()
         s.sendall(post(b"", "Authorization: Bearer " + self.key[name], "Expect: 100-continue", length=self.BODY))
         return s, int(s.recv(65536)[9:12])
@@ -629,7 +630,8 @@ class AdminPortTest(LimitCase):
 
 
 class AddressTest(LimitCase):
-    """Runs in a network namespace of its own, whose addresses beside loopback no other host reaches."""
+    """Tests limits of connections per client address. The server runs in a network namespace of its own, whose addresses no other host
+    reaches."""
     OTHERS = [f"10.78.0.{i}" for i in range(2, 7)]
 
     @classmethod

@@ -21,8 +21,8 @@ _ENTER = 'hostname "$0" && exec "$@"'
 
 
 def _enter(namespace):
-    """Returns the words before a command that run it in a namespace. `ip` is not used, because it would also mount /sys anew,
-    which a container or a chroot may not allow."""
+    """Returns words that, put before a command, run it in a namespace. `ip` is not used, because it would also mount /sys anew, which a
+    container or a chroot may not allow."""
     return ["nsenter", f"--net=/run/netns/{namespace}"]
 
 
@@ -61,7 +61,8 @@ class Node:
         self.port = f"to-{name}"  # the bridge's side of its link
 
     def command(self, *argv):
-        """Returns the command line that runs argv on this node. The process id is that of argv."""
+        """Returns the command line that runs argv on this node. The process that it starts becomes argv's program, with the same process
+        id."""
         return [*_enter(self.namespace), "unshare", "--uts", "sh", "-c", _ENTER, self.host, *argv]
 
     @contextlib.contextmanager

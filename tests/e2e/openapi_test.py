@@ -55,7 +55,7 @@ class OpenApiCase(unittest.TestCase):
         return [(path, method, operation) for path, methods in self.document["paths"].items() for method, operation in methods.items()]
 
     def response(self, operation, status):
-        """Returns the content that the document describes for an answer of this status."""
+        """Returns {content type: its description in the document} of an answer with this status."""
         found = operation["responses"].get(str(status)) or operation["responses"][f"{status // 100}XX"]
         if "$ref" in found:
             found = self.document["components"]["responses"][found["$ref"].rsplit("/", 1)[1]]

@@ -216,7 +216,7 @@ class StreamTest(OverloadCase):
         return [size for size, _ in done]
 
     def test_other_clients_are_served_beside_streams_of_tokens_without_text(self):
-        """Hidden tokens have log-probabilities, but no text that would be sent at once."""
+        """The only allowed token is hidden: it has log-probabilities, but no text that would be sent at once."""
         sizes = self.stream(prompt=[5], n=128, max_tokens=250, logprobs=20, allowed_token_ids=[256])
         self.assertGreater(min(sizes), 4 * MIB)
 
@@ -237,8 +237,8 @@ class TextTest(OverloadCase):
         cls.text = text_of(HEAVY)
 
     def ask_all(self, *requests, times=4):
-        """Sends each request again and again, all concurrently, and returns the statuses. The answers are not parsed, because that would
-        hold up the watcher."""
+        """Sends each request `times` times in a row, on one thread for each request, and returns the statuses. The answers are not
+        parsed, because that would hold up the watcher."""
         done = []
 
         def one(path, body, admin):
@@ -322,7 +322,8 @@ class PatternTest(OverloadCase):
                 self.assertIn("s to split", answer["error"]["message"])
 
     def test_bad_words_share_one_time_bound_for_splitting(self):
-        """Splitting one of these bad words takes far less time than the bound; splitting all of them takes more."""
+        """Splitting one of these bad words takes far less time than the bound on a request's splitting; splitting all of them takes
+        more."""
         with self.nobody_else_notices():
             status, answer = self.server.post("/v1/completions", {"prompt": [5], "max_tokens": 1, "bad_words": ["a" * 256] * 64})
         self.assertEqual(status, 400, answer)

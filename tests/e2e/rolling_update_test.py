@@ -68,7 +68,8 @@ class Clients:
 
 class RollingUpdateTest(unittest.TestCase):
     def drain(self, server, balancer, clients):
-        """Ends a server by SIGTERM while it streams. The balancer finds out by itself."""
+        """Ends a server by SIGTERM while it streams. The balancer must learn this from /ready and send no more connections, and the
+        streams must end whole."""
         streams = [stream_in_background(server, 500) for _ in range(2)]
         server.process.send_signal(signal.SIGTERM)
         while server in balancer.ready:

@@ -53,7 +53,7 @@ class TinyCase(unittest.TestCase):
         return answer
 
     def texts(self, server, **fields):
-        """Returns the texts of an answer's choices that ended by themselves."""
+        """Returns the texts of an answer's choices whose finish_reason is "stop"."""
         answer = self.post(server, **fields)
         return [choice["text"] for choice in answer["choices"] if choice["finish_reason"] == "stop"]
 

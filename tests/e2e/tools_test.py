@@ -244,8 +244,8 @@ class FreeTest(ToolCase):
     """Tests answers in which no grammar forces calls."""
 
     def said(self, text, **fields):
-        """Returns the parsed answer for this text. The tools bring a grammar of text and calls; the bias chooses the
-        text."""
+        """Returns the parsed answer for this text. Because of the tools, the grammar allows a call or the text at the beginning; the bias
+        against "<" excludes the call."""
         return self.chat(tools=TOOLS, **saying(text), logit_bias={str(ord("<") - 33): -100}, **fields)["choices"][0]
 
     def test_parser_reads_tool_calls_and_leaves_malformed_ones_as_content(self):

@@ -25,7 +25,7 @@ def top(*words):
 
 
 class Load:
-    """Runs clients that ask for long answers, one after the other, until the end of the block."""
+    """Runs clients until the end of the `with` block. Each client asks for long answers, one after the other."""
 
     def __init__(self, server, clients):
         self.server, self.over = server, threading.Event()

@@ -39,7 +39,7 @@ def number(text):
 
 
 def parse(values):
-    """Returns a sample of one line's values; None for fields that the driver does not know."""
+    """Returns a sample, made of the values of one line from nvidia-smi; None for values that the driver does not know."""
     try:
         reasons = int(values[4], 16)
     except (ValueError, IndexError):

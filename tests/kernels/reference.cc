@@ -314,8 +314,8 @@ std::vector<double> QueryOf(const PagedAttentionParams& p, const float* query) {
   return out;
 }
 
-/// Returns the keys, or otherwise the values, of a head of the cache at positions [first, end) of a sequence: [end -
-/// first, head_dim].
+/// Returns the keys, or without `keys` the values, of a head of the cache at positions [first, end) of a sequence: [end
+/// - first, head_dim].
 std::vector<double> CachedNumbers(const PagedAttentionParams& p, bool keys, int64_t sequence, int64_t kv, int64_t first,
                                   int64_t end) {
   const KvCacheView& cache = p.cache;

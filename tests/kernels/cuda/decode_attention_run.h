@@ -5,7 +5,7 @@
 
 namespace quire::kernels {
 
-/// How the work of a case is divided over thread blocks, and how the case's arrays lie in memory.
+/// Says how the work of a case is divided over thread blocks, and how the case's arrays lie in memory.
 struct DecodeCut {
   int32_t num_ctas = 3;
   int32_t min_units = kDecodeMinUnits;
