@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Checks the house rules that a reader relies on: allowed includes between folders, no circles of folders, one owner
-for each library, no build switches in headers, no mutable globals, files of a length that fits a screen or few, and
-lines of at most 120 columns. Prints every breach; exits with 1 if there is one."""
+"""Checks the house rules that a reader relies on: allowed includes between folders, no circles of folders, one owner for each library, no
+build switches in headers, no mutable globals, files of limited length, lines of at most 120 columns, operations for both kinds of
+devices, and examples and lengths that documents quote. Prints every breach; exits with 1 if there is one."""
 import glob
 import graphlib
 import os
@@ -308,7 +308,7 @@ def check_reading_list(breach):
 
 def check_tensor_names(path, text, spelt, breach):
     """Checks that code asks for a weight by its role. Only the code of model architectures (ARCHITECTURES) spells the names that model
-    files use, and each name once. `spelt` has the names seen so far, and their places."""
+    files use, and each name once. `spelt` maps the names in the files that were checked before to these files."""
     for name in re.findall(r'"(\w[\w.{}]*\.(?:weight|bias)|(?:model|blk)\.[\w.]*\{\}\.[\w.{}]+)"', text):
         if not path.startswith(ARCHITECTURES):
             breach(path, f"spells a tensor's name, {name}, which belongs into {ARCHITECTURES}")

@@ -631,7 +631,8 @@ class FormatTest(FlagCase):
 
 
 class MixtureTest(FlagCase):
-    """Tests a mixture of experts whose workers have whole experts, with steps planned for a target time."""
+    """Tests a mixture of experts with --enable-expert-parallel, where each worker has whole experts, and with a target for the time
+    between tokens."""
 
     @classmethod
     def setUpClass(cls):
@@ -659,7 +660,8 @@ class MixtureTest(FlagCase):
         self.assertIn("--enable-expert-parallel is for mixtures of experts", refused.stderr)
 
     def test_target_inter_token_latency_flag_shortens_prompt_chunks_beside_streams(self):
-        """While a stream runs, a prompt is computed with the fewest tokens allowed per step; otherwise whole steps are used."""
+        """While a stream runs, steps compute as few tokens of a prompt as the server allows. Otherwise they compute up to
+        max_num_batched_tokens."""
         self.assertEqual(self.setting("max_num_batched_tokens"), 512)
         self.assertEqual(self.setting("target_inter_token_ms"), 1)
         self.complete(prompt=[5] * 1500, max_tokens=1)  # the server learns that its steps exceed a millisecond
@@ -770,7 +772,7 @@ EXCEPTIONS = {
 
 
 class CommandLineTest(unittest.TestCase):
-    """Tests messages of the program about unknown words and about itself."""
+    """Tests what the program says about unknown words, about other engines' flags and about itself."""
 
     def test_unknown_arguments_end_the_program_with_status_2_and_a_message_of_one_line(self):
         for arguments, said in ((("serve", "-xyz", TINY), "quire serve has no flag -xyz"),

@@ -1,5 +1,5 @@
-"""A proxy between a coordinator and its workers, on the data connection. It loses, repeats, delays or damages frames at random,
-from a seed. mpirun is wrapped so that every worker connects to the proxy instead of the coordinator.
+"""Puts a proxy between a coordinator and its workers, on the data connection. While `active` is set, the proxy loses, repeats, delays
+or damages plans and results at random, from a seed. A wrapper of mpirun makes every worker connect to the proxy, not to the coordinator.
 
     with FrameFaults(directory, rate, seed) as faults:
         Server(..., env=faults.env())

@@ -10,8 +10,8 @@ from stream_client import stream_in_background, text_of
 
 
 def serve_through_faults(streams, rounds, rate, seed, tokens=600):
-    """Serves streams through the proxy, `rounds` times. Their texts must not change. Returns (counts of the proxy's faults, number of
-    recoveries, {epoch: stall in seconds}, causes of losses)."""
+    """Serves `streams` streams at a time through the proxy, `rounds` times. Their texts must equal the text of a stream without faults.
+    Returns (counts of the proxy's faults, number of recoveries, {epoch: stall in seconds}, causes of losses)."""
     with tempfile.TemporaryDirectory() as directory, FrameFaults(directory, rate, seed) as faults:
         # Without drafts each token takes frames of its own.
         with Server("-tp", "2", "--speculative-config", '{"method": "off"}', model=TINY, env=faults.env()) as server:

@@ -1,5 +1,6 @@
-"""Tests cached blocks on the host (--swap-space): conversations that do not fit into the device pool together find their blocks again, and
-their answers stay equal bit for bit on one to three workers, when a worker dies, when the shape changes, and when requests move."""
+"""Tests cached blocks on the host (--swap-space): conversations that do not fit into the device pool together find their blocks again.
+Their answers stay equal bit for bit on one to three workers, when a worker dies, and when the shape changes. When requests move, their
+tokens stay equal. quire explain and replay know such blocks."""
 import concurrent.futures
 import os
 import random

@@ -43,7 +43,8 @@ V2 = {"cpuset": lambda limit: {"cpuset.cpus": limit},
 
 
 def hierarchy(controller):
-    """Returns (folder of the root group, files), or None if groups of that controller cannot be made here."""
+    """Returns (folder of the root group, files), or None if groups of that controller cannot be made here. files(limit) returns {name:
+    text} of the files that set this limit."""
     v1 = f"/sys/fs/cgroup/{controller}"
     if os.path.isdir(v1) and os.access(v1, os.W_OK):
         return v1, V1[controller]
@@ -60,8 +61,8 @@ def unavailable(controller):
 
 @contextlib.contextmanager
 def group(controller, limit, nested=False):
-    """Returns the words that, put before a command, run it in a new group. nested: in a group without a limit, below the group that has the
-    limit."""
+    """Yields words that, put before a command, run the command in a new group with this limit. nested: in a group without a limit, below
+    the group that has the limit."""
     root, files = hierarchy(controller)
     outer = inner = os.path.join(root, f"quire-test-{os.getpid()}-{time.monotonic_ns()}")
     os.mkdir(outer)
@@ -86,7 +87,8 @@ def group(controller, limit, nested=False):
 
 class SizesTest(unittest.TestCase):
     def assert_refused(self, flags, flag, prefix=(), limit="the machine allows"):
-        """Expects that all three commands refuse the size with the same message."""
+        """Expects that plan, check and serve refuse these flags for the same problem, whose message names `limit` and advises to lower
+        `flag`."""
         done = run("plan", "--no-speed", *flags, prefix=prefix)
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         problem, = (line.removeprefix("does not fit: ") for line in done.stdout.splitlines() if line.startswith("does not fit: "))
@@ -112,7 +114,7 @@ class SizesTest(unittest.TestCase):
     @staticmethod
     @contextlib.contextmanager
     def two_models(memory):
-        """Yields the path of a topology file with two models on request, which may take `memory` bytes together."""
+        """Yields the path of a topology file with two models. They are loaded on request, and may take `memory` bytes together."""
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
             json.dump({"models": [{"name": name, "path": TINY, "load": "request"} for name in ("a", "b")], "models_memory": str(memory)}, file)
             file.flush()

@@ -1,5 +1,5 @@
-"""Tests HTTP framing, limits and deadlines with raw sockets. A request head that a proxy may read differently must be
-refused."""
+"""Tests HTTP framing, limits, deadlines, wrong requests and disconnected clients with raw sockets. A request head that a proxy may read
+differently must be refused."""
 import json
 import socket
 import time
@@ -28,7 +28,7 @@ class HttpTest(unittest.TestCase):
         cls.server.__exit__()
 
     def send(self, data, seconds=20):
-        """Returns the status codes of all answers until the server closes the connection or sends nothing more."""
+        """Returns the status codes of all answers until the server closes the connection or sends nothing for `seconds`."""
         with socket.create_connection(("127.0.0.1", self.server.port), timeout=seconds) as s:
             try:
                 s.sendall(data)

@@ -19,8 +19,8 @@ def golden(model):
 
 
 def copy_with_tokenizer(model, folder):
-    """Copies a golden model into the folder, with the tiny model's tokenizer, of which only tokens with ids below the golden model's
-    vocab_size are kept."""
+    """Copies a golden model into the folder, with the tiny model's tokenizer. The tokenizer loses its merges, and the tokens with ids
+    that the golden model's vocabulary does not have."""
     for name in os.listdir(os.path.join(MODELS, model)):
         shutil.copy(os.path.join(MODELS, model, name), folder)
     with open(os.path.join(folder, "config.json")) as f:

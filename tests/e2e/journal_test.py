@@ -1,4 +1,5 @@
-"""Tests the step journal and its commands, in the ways in which operators use them."""
+"""Tests the step journal, also when the coordinator is killed or the journal's disk is frozen, and the commands that read it: quire
+replay and quire explain."""
 import concurrent.futures
 import os
 import signal

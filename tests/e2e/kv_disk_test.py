@@ -1,6 +1,6 @@
-"""Tests KV on disk (--kv-disk): cached blocks survive the end of the server. With as many workers as before, answers are equal bit for bit.
-With another number of workers, sums are rounded differently, whether or not there is a cache. Then tokens are equal, and log-probabilities
-are nearly equal."""
+"""Tests KV on disk (--kv-disk): cached blocks and pins survive the end of the server. With as many workers as before, answers are equal
+bit for bit. With another number of workers, sums are rounded differently, whether or not there is a cache. Then tokens are equal, and
+log-probabilities are nearly equal. Also tests broken files, limits of size and age, and archives of blocks."""
 import collections
 import os
 import pathlib
@@ -20,7 +20,7 @@ BLOCK = 16
 
 
 def prompt_of(count, start=1, vocabulary=143):
-    """Returns token ids. Their order changes with every 50 tokens, so that a prompt does not repeat itself."""
+    """Returns `count` token ids. After every 50 tokens the sequence of ids is shifted by one, so that a prompt does not repeat itself."""
     return [3 + (i * 7 + i // 50 + start) % (vocabulary - 3) for i in range(count)]
 
 
@@ -62,7 +62,7 @@ class KvDiskTest(unittest.TestCase):
             time.sleep(0.02)
 
     def kill(self, server):
-        """Ends the server and its workers as a loss of power would."""
+        """Kills the server and its workers by SIGKILL, so that none of them can write anything more."""
         pids = server.worker_pids()
         for pid in [server.process.pid, *pids]:
             os.kill(pid, signal.SIGKILL)
@@ -70,7 +70,8 @@ class KvDiskTest(unittest.TestCase):
         self.assertFalse(wait_gone(pids, 10))
 
     def check_restart(self, workers_before, workers_after, *flags, model="gqa", length=1500, states=0, vocabulary=143):
-        """Serves a conversation's first turn, kills the server, and serves the next turn on another number of workers."""
+        """Serves a conversation's first turn on `workers_before` workers, kills the server, and serves the next turn on `workers_after`
+        workers."""
         prompt = prompt_of(length, vocabulary=vocabulary)
         with self.serve("-tp", str(workers_before), *flags, model=model) as server:
             first = ask(server, prompt, 32)
@@ -127,7 +128,8 @@ class KvDiskTest(unittest.TestCase):
         self.check_restart(3, 2, model="granitehybridmoe", length=1000, states=1, vocabulary=131)
 
     def test_broken_and_foreign_states_are_misses_and_change_no_token(self):
-        """Two prompts have nothing in common. Their states are swapped, or cut, or get a flipped bit; the blocks stay intact."""
+        """Two prompts have nothing in common. The files of their states are swapped, or cut, or get a flipped bit; the files of their
+        blocks stay intact."""
         prompts = [prompt_of(400, start, 131) for start in (1, 60)]
         with self.serve(model="lfm2") as server:
             answers = [ask(server, prompt) for prompt in prompts]
@@ -266,8 +268,8 @@ class KvDiskTest(unittest.TestCase):
                     self.assertEqual(cached(ask(server, prompt, 1)), 1488)
 
     def export(self, archive, *words):
-        """Exports blocks to the archive, imports them into a new directory, as another machine would, and makes this directory self.disk.
-        Returns the output of the import."""
+        """Exports the blocks of self.disk to the archive, and imports them into a new directory, as another machine would. The new
+        directory becomes self.disk. Returns the output of the import."""
         passphrase = os.path.join(self.folder, "passphrase")
         with open(passphrase, "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as f:
             f.write("correct horse battery\n")
@@ -280,7 +282,8 @@ class KvDiskTest(unittest.TestCase):
         return text
 
     def check_export(self, model, states, vocabulary, workers, salt=""):
-        """Serves a conversation on 2 workers, moves its blocks to another directory, and serves the next turn there."""
+        """Serves a conversation on 2 workers, copies its blocks to another directory by an archive, and serves the next turn from there
+        on `workers` workers."""
         prompt = prompt_of(1000, vocabulary=vocabulary)
         with self.serve("-tp", "2", model=model) as server:
             first = ask(server, prompt, 32, cache_salt=salt)
@@ -342,8 +345,7 @@ class KvDiskTest(unittest.TestCase):
             self.assertEqual(cached(ask(server, prompt)), 384)
 
     def test_pinned_prompts_are_pinned_again_after_a_kill(self):
-        """Tests four pins on a server with few blocks: a named pin, a pin without a name, a pin that is ended, and a
-        pin of a key."""
+        """Tests three pins on a server with few blocks: a named pin, a pin without a name, and a pin that is ended before the kill."""
         flags = ("--num-kv-blocks", "200")
         prompts = {name: prompt_of(330, start) for name, start in (("agent", 1), ("", 40), ("ended", 80))}
         with self.serve(*flags) as server:

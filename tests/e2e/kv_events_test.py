@@ -50,7 +50,8 @@ decode = msgspec.msgpack.Decoder(Batch).decode
 
 
 class Router:
-    """Follows the events of replicas, one endpoint each, and keeps what their caches hold: {hash: (parent, tokens)}."""
+    """Follows the events of replicas, one endpoint each, and keeps what their caches hold: {hash: (parent, tokens, name of the
+    adapter)}."""
 
     def __init__(self, *endpoints, topic="", listens=False):
         self.context = zmq.Context()
@@ -70,7 +71,7 @@ class Router:
         self.context.destroy(linger=0)
 
     def follow(self, until, seconds=20):
-        """Takes batches until the condition holds."""
+        """Takes batches of events until until() is true. Fails after `seconds`."""
         deadline = time.monotonic() + seconds
         while not until():
             assert time.monotonic() < deadline, (self.cached, self.numbers)
@@ -82,7 +83,8 @@ class Router:
                     self.topic = topic
 
     def join(self, server):
-        """Waits until the subscriptions have arrived, which shows when a batch of each replica arrives. Each flush makes a batch."""
+        """Waits until the server knows all subscriptions. For this, it flushes the caches, which sends a batch, until a batch of each
+        replica has arrived."""
         for _ in range(100):
             status, answer = server.post("/admin/flush_cache", {}, admin=True)
             assert status == 200, answer
@@ -111,7 +113,7 @@ class Router:
                     parent = block
 
     def leading(self, replica, tokens):
-        """Returns the number of the prompt's leading tokens that the replica has in its cache."""
+        """Returns how many of the prompt's leading tokens the replica has in its cache, in whole blocks without an adapter."""
         children = {(parent, *block): name for name, (parent, block, lora) in self.cached[replica].items() if lora is None}
         parent, found = None, 0
         while (name := children.get((parent, *tokens[found:found + BLOCK]))) is not None:

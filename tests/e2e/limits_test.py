@@ -1,4 +1,4 @@
-"""Tests every limit of requests in docs/limits.md: at the limit, and one beyond it."""
+"""Tests every limit of requests and connections in docs/limits.md: most of them at the limit and just beyond it."""
 import concurrent.futures
 import contextlib
 import ctypes
@@ -34,7 +34,7 @@ def documented_limits():
 
 
 def post(body, *lines, path="/v1/completions", length=None):
-    """Returns the bytes of a request."""
+    """Returns the bytes of a POST request with these header lines. length: the Content-Length, if it is not the body's own."""
     head = [f"POST {path} HTTP/1.1", "Host: localhost", *lines, f"Content-Length: {len(body) if length is None else length}"]
     return "\r\n".join(head).encode() + b"\r\n\r\n" + body
 
@@ -53,7 +53,8 @@ def answer_of(s):
 
 
 def states_of(port, peer=None):
-    """Returns the TCP states (ESTABLISHED or LEFT) of the server's connections on a port; peer: only those of that client's port."""
+    """Returns the TCP states (ESTABLISHED or LEFT) of the server's connections on a port. peer: only of connections from this port of the
+    client."""
     states = []
     with open("/proc/net/tcp", encoding="ascii") as f:
         for line in list(f)[1:]:
@@ -115,7 +116,8 @@ class LimitCase(unittest.TestCase):
             self.server.post("/admin/resume", {}, admin=True)
 
     def full(self, hold, address=LOOPBACK):
-        """Opens `hold` connections that are served, and one more that must be refused for too many connections."""
+        """Opens `hold` connections, which must be served, and one more, which must be refused for too many connections. Once one of the
+        first is closed, another one must be served."""
         wait_until(lambda: not states_of(self.server.port))
         ping = b"GET /ping HTTP/1.1\r\nHost: localhost\r\n\r\n"
         held = [self.connect(address) for _ in range(hold)]
@@ -260,7 +262,8 @@ class SizeTest(LimitCase):
 
 
 class TimeTest(LimitCase):
-    """Tests all time limits together. Each limit is recognised because its time lies between those of the others."""
+    """Tests all time limits together, each with a client that keeps it and a client that exceeds it. The order in which these clients end
+    also shows which limit ended them."""
     HEAD, BODY, IDLE, WRITE = 2, 5, 5, 3
     LARGE = {"prompt": [5], "n": 128, "max_tokens": 16, "logprobs": 20, "ignore_eos": True}
 
@@ -286,7 +289,8 @@ class TimeTest(LimitCase):
         super().tearDownClass()
 
     def in_two(self, data, at, seconds):
-        """Sends `data` in two parts, of which the second begins at byte `at` and is sent `seconds` later (None: never). Returns the answer."""
+        """Sends `data` in two parts, of which the second begins at byte `at` and is sent `seconds` later (None: never). Returns the
+        answer's status and error message."""
         s = self.connect()
         s.sendall(data[:at])
         if seconds is not None:
@@ -321,7 +325,8 @@ class TimeTest(LimitCase):
         return answer_of(s)[0], answer_of(s)
 
     def slow_reader(self):
-        """Reads for much longer than the limit in total, but always some bytes within the limit."""
+        """Reads an answer for much longer than write_seconds in total, but reads some bytes within each write_seconds. Returns the number
+        of finished choices."""
         s = self.connect(receive_buffer=64 << 10)
         s.sendall(post(json.dumps(self.LARGE).encode(), "Connection: close"))
         data = b""
@@ -332,7 +337,8 @@ class TimeTest(LimitCase):
         return data.count(b'"finish_reason":"length"')
 
     def no_reader(self):
-        """Returns the connection's states while the server waits, and the end of the answer after the server has given up."""
+        """Reads nothing until the server gives up. Returns the connection's states before that, and whether a part of the answer is
+        missing."""
         s = self.connect(receive_buffer=4096)
         s.sendall(post(json.dumps(self.LARGE).encode(), "Connection: close"))
         select.select([s], [], [], 60)
@@ -376,7 +382,8 @@ class WaitingTest(LimitCase):
         return json.dumps({**GOOD, "user": "x" * (size - empty)}).encode()
 
     def wait_with(self, *bodies):
-        """Returns threads whose requests wait; all are accepted."""
+        """Sends each body from a thread of its own. Returns the threads, and a list to which they add the statuses, once the server has
+        accepted all requests."""
         answers = []
         threads = [threading.Thread(target=lambda b=body: answers.append(self.server.post("/v1/completions", b)[0])) for body in bodies]
         for number, thread in enumerate(threads, 1):
@@ -421,7 +428,8 @@ class MemoryTest(LimitCase):
         cls.keys.cleanup()
 
     def promise(self, name):
-        """Returns the connection, and the status of the first answer to a head alone: 100 if the body may come."""
+        """Sends only the head of a request with the key of this name. Returns the connection, and the status of the first answer; 100:
+        the body may come."""
         s = self.connect()
         s.sendall(post(b"", "Authorization: Bearer " + self.key[name], "Expect: 100-continue", length=self.BODY))
         return s, int(s.recv(65536)[9:12])
@@ -446,7 +454,8 @@ class MemoryTest(LimitCase):
 
 
 class KeyTest(LimitCase):
-    """Tests the limits of single keys. Each key has the same name as its limit."""
+    """Tests the limits of single keys. LIMITS has the limits of each key by its name; those of "default" apply to keys that have no
+    limits of their own."""
     LIMITS = {"seqs": "{max_running_seqs: 2}", "queue": "{max_running_seqs: 1, max_queued_reqs: 1}",
               "tokens": "{tokens_per_minute: 60}", "blocks": "{max_blocks: 10}", "default": "{max_queued_reqs: 3}"}
 
@@ -461,7 +470,7 @@ class KeyTest(LimitCase):
         cls.start(key_limits="{" + limits + "}", sections="scheduler: {max_running: 4}\ncache: {num_blocks: 200}\n", flags=("--api-key-file", keys))
 
     def ask_as(self, name, **fields):
-        """Returns (status, error message or "", Retry-After or None)."""
+        """Sends a request with the key of this name. Returns (status, error message or "", Retry-After or None)."""
         body = json.dumps({"prompt": [5], "max_tokens": 1, "ignore_eos": True, **fields}).encode()
         s = self.connect()
         s.sendall(post(body, "Authorization: Bearer " + self.key[name], "Connection: close"))
@@ -533,7 +542,8 @@ class KeyTest(LimitCase):
 
 
 class RateTest(LimitCase):
-    """Tests minimum rates of bytes. The rates are far above the defaults, and the time limits far above the times that bodies take at these rates."""
+    """Tests minimum rates of bytes. The rates are far above the defaults. body_seconds is far longer than the slow body takes, so that
+    only the rate can end it."""
 
     @classmethod
     def setUpClass(cls):
@@ -620,7 +630,8 @@ class AdminPortTest(LimitCase):
 
 
 class AddressTest(LimitCase):
-    """Runs in a network namespace of its own, whose addresses beside loopback no other host reaches."""
+    """Tests limits of connections per client address. The server runs in a network namespace of its own, whose addresses no other host
+    reaches."""
     OTHERS = [f"10.78.0.{i}" for i in range(2, 7)]
 
     @classmethod
@@ -654,7 +665,7 @@ class AddressTest(LimitCase):
             self.assertEqual(answer_of(s)[0], 200)
 
     def hold(self, ask, **keywords):
-        """Opens three connections from each of four addresses: the most that are allowed."""
+        """Opens three connections from each of four addresses, as many as the server allows, and calls `ask` with each."""
         wait_until(lambda: not states_of(self.server.port))
         held = []
         for address in self.OTHERS[:4]:

@@ -19,7 +19,8 @@ OF = {name: [case for model, case in cases() if model == name] for name in (*ADA
 
 
 def resized(source, target, rank):
-    """Writes an adapter of this rank for the modules of the source, with zeros in all matrices."""
+    """Writes to `target` an adapter of this rank, with matrices for the same modules as the adapter `source`. All its numbers are
+    zero."""
     with open(os.path.join(source, "adapter_model.safetensors"), "rb") as f:
         head = json.loads(f.read(int.from_bytes(f.read(8), "little")))
     data, at = b"", {}
@@ -42,7 +43,7 @@ def resized(source, target, rank):
 
 
 class Directory:
-    """A directory of adapters, as --lora-dir names it, inside a temporary folder."""
+    """Makes a directory with copies of the golden adapters, for --lora-dir, inside a temporary folder."""
 
     def __init__(self):
         self.folder = tempfile.TemporaryDirectory()

@@ -109,7 +109,7 @@ class LiveSettingsTest(unittest.TestCase):
             self.assertEqual(before[0], 200, before)
 
     def cached(self, salt):
-        """Returns how many tokens of a prompt come from the cache for its second request."""
+        """Sends the same prompt twice with this salt. Returns how many tokens of the second prompt come from the cache."""
         body = {"prompt": PROMPT, "max_tokens": 2, "cache_salt": salt}
         for _ in range(2):
             status, answer = self.server.post("/v1/completions", body)
@@ -159,7 +159,8 @@ class LiveSettingsTest(unittest.TestCase):
             self.assertFalse(settings(self.server)["enable_prefix_caching"])
 
     def wait_and_end(self, change, words):
-        """Pauses the server, and lets requests wait on both replicas. The change must end these requests."""
+        """Pauses the server, and lets requests wait on both replicas. The change must end these requests with an error that contains
+        `words`."""
         self.server.post("/admin/pause", b"", admin=True)
         answers = []
         prompts = [[10 + i] * 600 for i in range(4)]
@@ -227,8 +228,7 @@ class LiveSettingsTest(unittest.TestCase):
             self.assertEqual(settings(self.server)["limits"][key], otherwise)
 
     def test_write_rate_change_ends_a_client_that_reads_nothing(self):
-        """A client that reads nothing of a long answer must be cut off after the new time; with the old time it would stay for 30
-        s."""
+        """A client that stops reading a long answer must be cut off after the new time; with the old time it would stay for 30 s."""
         changes = {"server.limits.write_seconds": 1, "server.limits.write_bytes_per_second": 1 << 20, "server.limits.body_bytes_per_second": 1 << 20}
         with self.changed(changes):
             limits = settings(self.server)["limits"]

@@ -14,7 +14,8 @@ with open(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 
 async def request(port, prompt, max_tokens, cancel_after=None):
-    """Streams token ids by /v1/completions with logprobs. Returns the texts, or None if the request was cancelled."""
+    """Streams a completion of a prompt of token ids. Returns its text, or None if the request was cancelled, after `cancel_after`
+    events."""
     body = json.dumps({"prompt": prompt, "max_tokens": max_tokens, "temperature": 0, "stream": True, "ignore_eos": True}).encode()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:

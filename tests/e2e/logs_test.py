@@ -1,4 +1,4 @@
-"""Tests the access log, the audit log, and admin tokens of several operators."""
+"""Tests the access log, the audit log, admin tokens of several operators, and the form of log lines (JSON and text)."""
 import json
 import os
 import signal
@@ -33,7 +33,8 @@ def lines_of(path, number, seconds=20):
 
 class JsonFormatTest(unittest.TestCase):
     def test_every_line_on_standard_error_is_a_json_object(self):
-        """Checks the lines of coordinator, workers, mpirun, access log and audit log, through a lost worker and to the end."""
+        """Checks the lines of coordinator, workers, mpirun, access log and audit log, while a worker is lost and until the server has
+        ended."""
         with Server("-tp", "2", "--log-format", "json", "--access-log", "json", model=TINY) as server:
             self.assertEqual(server.get("/admin/config", admin=True)["settings"]["log_format"], "json")
             server.post("/v1/completions", {"prompt": [3, 4], "max_tokens": 2}, headers={"x-request-id": "mine"})

@@ -70,7 +70,7 @@ class MessagesCase(unittest.TestCase):
         self.assertTrue(answer["request_id"])
 
     def rendered(self, **fields):
-        """Returns the number of tokens in the prompt of an equivalent chat request."""
+        """Returns the number of tokens in the prompt of a chat request with these fields."""
         return self.server.post("/v1/chat/completions/render", fields)[1]["count"]
 
 

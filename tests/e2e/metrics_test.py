@@ -42,7 +42,7 @@ def samples(page):
 
 
 def one(page, name, **labels):
-    """Returns the only sample of that name with these labels."""
+    """Returns the value of the only sample of that name that has these labels."""
     found = [value for key, value in samples(page)[name].items() if set(labels.items()) <= key]
     assert len(found) == 1, (name, labels, found)
     return found[0]
@@ -177,7 +177,8 @@ class DataPortTest(unittest.TestCase):
 
 
 class ShippedTest(unittest.TestCase):
-    """Tests that deploy/grafana and deploy/prometheus query only existing metrics."""
+    """Tests deploy/grafana and deploy/prometheus: they query only existing metrics, alerts have severities and fire, and promtool accepts
+    all."""
 
     def names(self, text):
         return set(re.findall(r"\b(?:vllm:|quire:|http_|process_)[\w:]+", text))

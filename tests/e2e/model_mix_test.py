@@ -4,7 +4,7 @@ the model gives alone, and at each moment the workers take at most 5 % more memo
 fill the KV pools meanwhile.
 
   model_mix_test.py                          the short form, with golden models (ctest)
-  model_mix_test.py SECONDS MODEL MODEL...   for so long, with these models; prints its numbers
+  model_mix_test.py SECONDS MODEL MODEL...   for SECONDS, with these models; prints its numbers
 """
 import concurrent.futures
 import json
@@ -43,7 +43,8 @@ def start(models, **settings):
 
 
 def prompts_of(number):
-    """Returns the prompts of one model. Most prompts begin alike, so that they find each other's blocks."""
+    """Returns the prompts of one model. Prompts with even indices begin alike, and so do those with odd indices, so that they find each
+    other's blocks."""
     return [prompt_of(40 + 70 * i, 1 + number + (i % 2) * 40, 97) for i in range(PROMPTS)]
 
 
@@ -63,7 +64,7 @@ def ask(server, name, prompt, **fields):
 
 
 def memory_of(pids):
-    """Returns the memory of these processes. Memory that several of them share counts once."""
+    """Returns the bytes of memory of these processes. Memory that several of them share counts once."""
     total = 0
     for pid in pids:
         try:
@@ -86,7 +87,8 @@ class Mix:
         self.lock = threading.Lock()
 
     def references(self):
-        """Returns the answers of each model alone. A model whose KV pool is full must take no more memory than planned, either."""
+        """Returns the answers of each model when it is served alone. Also fills the model's KV pool, and records a problem if the model
+        then takes more than 5 % above its planned memory."""
         right = {}
         for number, model in enumerate(self.models):
             name = model["name"]

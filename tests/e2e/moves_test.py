@@ -73,13 +73,13 @@ class StreamsCase(unittest.TestCase):
             self.assertEqual(text_of(lines), self.right[i % len(PROMPTS)], f"stream {i}")
 
     def expect_rest(self, server):
-        """Expects that no replica holds any resource when no request is left."""
+        """Waits until no replica uses a block on its device or host, once no request is left."""
         def held():
             return [r["blocks"]["device"]["used"] + r["blocks"]["host"]["used"] for r in status_of(server)["replicas"]]
         wait_for(lambda: not any(held()), lambda: f"{held()} blocks are held")
 
     def shuffle(self, server, streams):
-        """Moves streams between replicas until they end."""
+        """Moves random streams between the two replicas until all streams have ended, and expects the right texts."""
         dice = random.Random(1)
         while any(thread.is_alive() for thread, _ in streams):
             _, lines = dice.choice(streams)
@@ -88,8 +88,8 @@ class StreamsCase(unittest.TestCase):
 
 
 class MovesBetweenShapesTest(StreamsCase):
-    """Tests moves between two ranks, three ranks, and ranks with uneven shares. The model has nine query heads and three KV heads, which
-    ranks partly share."""
+    """Tests moves between groups of two ranks, of three ranks, of one rank, and of ranks with uneven shares. The model has nine query
+    heads and three KV heads, which ranks partly share."""
 
     def test_streams_are_unchanged_when_unequal_groups_move_blocks_from_pool_to_pool(self):
         self.expect_right_answers_of({"tensor": 3}, {"tensor": 1}, {"tensor": 2, "shares": [1, 3]}, flags=("--swap-space", "0"))

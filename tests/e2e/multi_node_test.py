@@ -21,8 +21,8 @@ PROMPTS = [[5, 6, 7], [9, 8, 7, 6, 5, 4], list(range(3, 60))]
 
 
 def write_topology(network, model=TINY, nodes=None, tensor=None, extra=""):
-    """Writes transport keys, and a topology file with the network's nodes. The coordinator runs on the network's first node. Returns the
-    file's path."""
+    """Writes transport keys, and a topology file with these nodes (None: all nodes of the network). The coordinator runs on the network's
+    first node. Returns the file's path."""
     nodes = nodes or [{"host": node.address, "interface": "eth0"} for node in network.nodes]
     tensor = tensor or len(nodes)
     keys = os.path.join(network.directory, "keys")  # the nodes share their files
@@ -52,7 +52,7 @@ def serve(network, path, **options):
 
 
 def answers(server, max_tokens=48):
-    """Returns greedy token ids and texts for every prompt, one after another."""
+    """Returns (text, tokens as text) of the greedy answer to every prompt, one after another."""
     results = []
     for prompt in PROMPTS:
         status, body = server.post("/v1/completions", {"prompt": prompt, "max_tokens": max_tokens, "temperature": 0, "logprobs": 1})
@@ -165,8 +165,8 @@ class StrangeNodeTest(unittest.TestCase):
 @unittest.skipIf(netns.unavailable(), netns.unavailable())
 class NodeLossTest(unittest.TestCase):
     def survive(self, act, heal, expect, seconds):
-        """Runs a stream. act(network) makes the coordinator lose the worker on node b, and heal(network) undoes this. The stream must end
-        as it would without the fault, and the log must match `expect`."""
+        """Runs a stream. act(network) makes the coordinator lose the worker on node b, and heal(network) undoes this. Within `seconds`
+        after that, the stream must end as it would without the fault, and the log must match `expect`."""
         with netns.Network("a", "b") as network, network.nodes[0].inside():
             with serve(network, write_topology(network)) as server:
                 thread, fault_free = stream_in_background(server, TOKENS)
@@ -207,7 +207,7 @@ class NodeLossTest(unittest.TestCase):
 
 
     def go_on_without_b(self, names, nodes, hosts, expect):
-        """Cuts node b off for good. The stream must continue on the other nodes."""
+        """Cuts node b off for good. The stream must continue on `hosts`, and the log must match `expect`."""
         with netns.Network(*names) as network, network.nodes[0].inside():
             address = {name: network[name].address for name in names}
             entries = [{"host": address[name], "interface": "eth0", **extra} for name, extra in nodes]

@@ -1,5 +1,5 @@
-"""Nodes on one machine, for tests: network namespaces joined by a bridge, each with a host name of its own. Links can be cut, cut
-in one direction, and healed. Needs root. Everything is made inside namespaces of this process, so that tests do not meet each
+"""Makes nodes on one machine, for tests: network namespaces that a bridge joins, each with a host name of its own. Links can be cut, cut
+in one direction, and restored. This needs root. Everything is made inside namespaces of this process, so that tests do not meet each
 other's networks, and disappears with the process."""
 import contextlib
 import ctypes
@@ -21,8 +21,8 @@ _ENTER = 'hostname "$0" && exec "$@"'
 
 
 def _enter(namespace):
-    """Returns the words before a command that run it in a namespace. `ip` is not used, because it would also mount /sys anew,
-    which a container or a chroot may not allow."""
+    """Returns words that, put before a command, run it in a namespace. `ip` is not used, because it would also mount /sys anew, which a
+    container or a chroot may not allow."""
     return ["nsenter", f"--net=/run/netns/{namespace}"]
 
 
@@ -52,7 +52,7 @@ def unavailable():
 
 
 class Node:
-    """A namespace. `address` is its address on the bridge's network, on the interface eth0."""
+    """Stands for a host: a network namespace. `address` is its address on the bridge's network, on the interface eth0."""
 
     def __init__(self, network, name, address):
         self.network, self.name, self.address = network, name, address
@@ -61,7 +61,8 @@ class Node:
         self.port = f"to-{name}"  # the bridge's side of its link
 
     def command(self, *argv):
-        """Returns the command line that runs argv on this node. The process id is that of argv."""
+        """Returns the command line that runs argv on this node. The process that it starts becomes argv's program, with the same process
+        id."""
         return [*_enter(self.namespace), "unshare", "--uts", "sh", "-c", _ENTER, self.host, *argv]
 
     @contextlib.contextmanager
@@ -86,8 +87,8 @@ class Node:
         ip("link", "set", self.port, "up" if up else "down", inside=self.network.switch)
 
     def mute(self, *others):
-        """Makes frames from this node no longer arrive (at these other nodes), while the node still receives frames.
-        Its frames go to a hardware address that no node has."""
+        """Makes frames from this node get lost on their way to `others` (without others: to all nodes), while the node still receives
+        frames. The lost frames go to a hardware address that no node has."""
         for other in others or self.network.nodes:
             ip("neighbor", "replace", other.address, "lladdr", _NOBODY, "dev", "eth0", "nud", "permanent", inside=self.namespace)
 
@@ -129,7 +130,7 @@ def _setns(fd):
 
 
 class Network:
-    """A network of nodes: with Network("a", "b") as net: net["a"].command(...). `agent` is the path of a program for the setting
+    """Makes a network of nodes: with Network("a", "b") as net: net["a"].command(...). `agent` is the path of a program for the setting
     launch.agent, which is called as: agent HOST COMMAND..."""
 
     def __init__(self, *names):
@@ -170,8 +171,8 @@ class Network:
         self._write_agent()
 
     def _write_agent(self):
-        """Writes an agent that acts like ssh: it joins its arguments and gives them to a shell on the node, without this side's
-        environment."""
+        """Writes an agent that acts like ssh: it joins its arguments and gives them to a shell on the node. From this side's environment,
+        the shell gets only PATH and HOME."""
         lines = ["#!/bin/sh", "host=$1; shift", 'case "$host" in']
         for node in self.nodes:
             enter = " ".join(shlex.quote(word) for word in node.command("sh", "-c"))

@@ -55,7 +55,7 @@ class OpenApiCase(unittest.TestCase):
         return [(path, method, operation) for path, methods in self.document["paths"].items() for method, operation in methods.items()]
 
     def response(self, operation, status):
-        """Returns the content that the document describes for an answer of this status."""
+        """Returns {content type: its description in the document} of an answer with this status."""
         found = operation["responses"].get(str(status)) or operation["responses"][f"{status // 100}XX"]
         if "$ref" in found:
             found = self.document["components"]["responses"][found["$ref"].rsplit("/", 1)[1]]
@@ -72,7 +72,8 @@ class OpenApiCase(unittest.TestCase):
             return error.code, error.headers.get_content_type(), error.read().decode()
 
     def expect(self, operation, method, path, body=None, status=200):
-        """Sends a request, and checks the answer, whole or as a stream."""
+        """Sends a request, and checks the answer, or every event of a streamed answer, against the document. Returns the answer; None for
+        a stream."""
         got, kind, text = self.ask(method, path, body)
         self.assertEqual(got, status, text)
         content = self.response(operation, status)[kind]
@@ -170,7 +171,7 @@ class OpenApiTest(OpenApiCase):
                 self.expect(operation, method, re.sub(r"\{\w+\}", "none_0", path), status=404)
 
     def test_server_refuses_requests_that_the_openapi_document_forbids(self):
-        """Sends unknown fields, and values beyond their bounds, where the document allows none."""
+        """Sends fields and values that the document forbids: unknown fields, wrong types, and values beyond their bounds."""
         for path, schema, base in (("/v1/messages", "MessagesRequest", {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}),
                                    ("/v1/responses", "ResponsesRequest", {"input": "hi", "max_output_tokens": 1})):
             operation = self.document["paths"][path]["post"]
@@ -194,7 +195,7 @@ class OpenApiClassesTest(OpenApiCase):
 
 
 class TemplateCase(OpenApiCase):
-    """Uses a template that shows tools."""
+    """Serves the tiny model with the chat template TEMPLATE, by default one that shows tools."""
     TEMPLATE, FLAGS = TEMPLATE, ()
 
     @classmethod

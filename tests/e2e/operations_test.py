@@ -1,4 +1,5 @@
-"""Tests operations on a running server: a changed number of workers under load, restarts, pauses, draining, aborting."""
+"""Tests operations on a running server: a changed number of workers under load, restarts, pauses, draining, aborting, profiles and log
+levels. Also tests the reports of lost workers, and workers that a supervisor restarts."""
 import json
 import os
 import signal
@@ -28,7 +29,7 @@ def mpirun_shim(directory, before):
 
 
 def expected_texts(server, tokens):
-    """Returns the texts of the streams when nothing happens to the workers."""
+    """Streams an answer to each prompt while nothing happens to the workers. Returns the texts."""
     texts = []
     for prompt in PROMPTS:
         thread, lines = stream_in_background(server, tokens, body={"prompt": prompt})

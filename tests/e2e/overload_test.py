@@ -31,7 +31,8 @@ def text_of(size):
 
 
 class Watcher(threading.Thread):
-    """Sends a request again and again, and records the longest wait."""
+    """Calls wait_once() again and again, and records the largest result. wait_once() waits for something and returns the seconds that
+    this took."""
 
     def __init__(self, wait_once):
         super().__init__(daemon=True)
@@ -104,7 +105,8 @@ class OverloadCase(unittest.TestCase):
         return waited
 
     def gaps_of_a_stream(self):
-        """Runs a stream of another client, and starts it again when it ends. Returns a function that waits for its next event."""
+        """Runs a stream of another client, and starts it again when it ends. Returns a function that waits for the stream's next event
+        and returns the seconds that this took."""
         body = json.dumps({"prompt": [5, 6], "max_tokens": 1900, "stream": True, "ignore_eos": True}).encode()
         lines = [f"Authorization: Bearer {self.key}"] if self.key else []
         state = {}
@@ -129,8 +131,9 @@ class OverloadCase(unittest.TestCase):
 
     @contextlib.contextmanager
     def nobody_else_notices(self, stream=True):
-        """While the `with` block runs, checks that /health and (with `stream`) another client's stream answer in time. On a busy machine all requests
-        wait, so the usual wait is measured first and allowed for."""
+        """While the `with` block runs, checks that /health and (with `stream`) another client's stream answer in time. On a busy machine
+        all requests wait, so the usual wait is measured first and allowed for. Also checks that the server's memory grows no more than
+        allowed."""
         waits = {"health": self.health, **({"stream": self.gaps_of_a_stream()} if stream else {})}
         watchers = {name: Watcher(wait) for name, wait in waits.items()}
         time.sleep(1.5)
@@ -148,7 +151,7 @@ class OverloadCase(unittest.TestCase):
         self.assertLess(grown, self.MEMORY + self.WORK)
 
     def drain(self, s):
-        """Returns the status of the answer, and counts its bytes."""
+        """Reads the whole answer. Returns its status and the number of bytes after the status line."""
         with s.makefile("rb") as f:
             status, size = int(f.readline().split()[1]), 0
             while chunk := f.read1(1 << 20):
@@ -190,7 +193,7 @@ class StreamTest(OverloadCase):
         cls.start("scheduler: {max_running: 256}\n")
 
     def stream(self, times=1, **body):
-        """Starts `times` concurrent streams, and returns the bytes of each."""
+        """Runs `times` concurrent streams, and returns the number of bytes of each."""
         raw = request_bytes("/v1/completions", json.dumps({**body, "stream": True, "ignore_eos": True}).encode(), "Connection: close")
         done = []
 
@@ -213,7 +216,7 @@ class StreamTest(OverloadCase):
         return [size for size, _ in done]
 
     def test_other_clients_are_served_beside_streams_of_tokens_without_text(self):
-        """Hidden tokens have log-probabilities, but no text that would be sent at once."""
+        """The only allowed token is hidden: it has log-probabilities, but no text that would be sent at once."""
         sizes = self.stream(prompt=[5], n=128, max_tokens=250, logprobs=20, allowed_token_ids=[256])
         self.assertGreater(min(sizes), 4 * MIB)
 
@@ -234,8 +237,8 @@ class TextTest(OverloadCase):
         cls.text = text_of(HEAVY)
 
     def ask_all(self, *requests, times=4):
-        """Sends each request again and again, all concurrently, and returns the statuses. The answers are not parsed, because that would
-        hold up the watcher."""
+        """Sends each request `times` times in a row, on one thread for each request, and returns the statuses. The answers are not
+        parsed, because that would hold up the watcher."""
         done = []
 
         def one(path, body, admin):
@@ -300,7 +303,7 @@ class TextTest(OverloadCase):
 
 
 class PatternTest(OverloadCase):
-    """Tests a model's pattern that takes more time than a text's length suggests, also for short texts."""
+    """Tests a pre-tokenizer's pattern that takes more time than a text's length suggests, also for short texts."""
 
     @classmethod
     def setUpClass(cls):
@@ -319,7 +322,8 @@ class PatternTest(OverloadCase):
                 self.assertIn("s to split", answer["error"]["message"])
 
     def test_bad_words_share_one_time_bound_for_splitting(self):
-        """Splitting one of these bad words takes far less time than the bound; splitting all of them takes more."""
+        """Splitting one of these bad words takes far less time than the bound on a request's splitting; splitting all of them takes
+        more."""
         with self.nobody_else_notices():
             status, answer = self.server.post("/v1/completions", {"prompt": [5], "max_tokens": 1, "bad_words": ["a" * 256] * 64})
         self.assertEqual(status, 400, answer)
@@ -393,7 +397,8 @@ class SlowReaderTest(OverloadCase):
         cls.start("scheduler: {max_running: 4, max_waiting: 0}\n")
 
     def begin_to_read(self, port):
-        """Returns a client that has read the beginning of its answer, and then reads slowly."""
+        """Starts a client whose socket takes few bytes at a time. Returns the socket and the beginning of the answer, which it has
+        read."""
         s = self.connect(receive_buffer=4096, port=port)
         s.sendall(request_bytes("/v1/completions", json.dumps(self.LARGE).encode(), "Connection: close"))
         beginning = s.recv(100)
@@ -446,7 +451,8 @@ class RepeatedAnswerTest(OverloadCase):
         cls.start("scheduler: {max_running: 4}\n", flags=("--pooling", "last", "--scoring", "cosine"))
 
     def hold(self, path, body):
-        """Starts clients that ask, and read only the status."""
+        """Starts clients that send this request and read only the status. Their answers must be charged as request memory until they
+        disconnect."""
         raw = request_bytes(path, json.dumps(body).encode())
         statuses = []
         before = self.memory("VmRSS")

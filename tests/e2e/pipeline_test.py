@@ -26,7 +26,7 @@ FLAGS = ("--threads-per-worker", "1", "--num-kv-blocks", "600")
 
 
 def answers(server):
-    """Returns answers to requests of every kind, without the members that differ from call to call."""
+    """Sends requests of five kinds. Returns the choices of each answer, without `index`, which only gives their order."""
     asked = [{"prompt": [5, 6, 7], "max_tokens": 40, "temperature": 0, "logprobs": 3},
              {"prompt": prompt_of(90), "max_tokens": 20, "temperature": 0.9, "seed": 7, "n": 3, "logprobs": 2},
              {"prompt": prompt_of(40, 2), "max_tokens": 8, "temperature": 0, "prompt_logprobs": 2},

@@ -1,5 +1,5 @@
-"""Tests that `quire plan` predicts the bytes and blocks of every rank, and that it names models that would fit when one does
-not."""
+"""Tests that `quire plan` predicts the bytes and blocks of every rank, and the speed from given or measured rates and links. Also tests
+that it names flags with which a model would fit, simulates a trace, and names wrong models and flags."""
 import concurrent.futures
 import json
 import os
@@ -152,7 +152,7 @@ class PlanTest(unittest.TestCase):
         self.assertRegex(done.stdout, "take     -tp ")
 
     def test_plan_names_flags_that_would_fit_when_a_model_does_not(self):
-        """Memory for int8 weights and two blocks does not hold the model's own weights."""
+        """Memory for int8 weights and two blocks does not hold the weights in the model's own type."""
         _, said = plan("--model", TINY, "-tp", "1", "--num-kv-blocks", "2", "--quantization", "int8", "--no-speed")
         small = ("--rank-memory", str(said["ranks"][0]["total_bytes"] / 2**30), "--no-speed")
         status, said = plan("--model", TINY, "-tp", "1", *small)

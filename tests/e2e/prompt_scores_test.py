@@ -25,7 +25,8 @@ def lm_eval_body(prompts):
 
 
 def lm_eval_reads(answer, context_lengths):
-    """Returns lm-eval's reading of the answer: (log-likelihood, whether the continuation is the greedy one) for each prompt."""
+    """Returns lm-eval's reading of the answer: (log-likelihood, whether the continuation is the greedy one) for each prompt. The first
+    `context_lengths` tokens of a prompt are context, and the rest is the continuation."""
     read = []
     for choice, length in zip(sorted(answer["choices"], key=lambda c: c["index"]), context_lengths):
         tokens = choice["logprobs"]["token_logprobs"][length:-1]

@@ -1,4 +1,5 @@
-"""Tests the endpoints that show a chat's prompt without an answer (rendered, tokenised and counted), and the list of models."""
+"""Tests the endpoints that show a chat's prompt without an answer (rendered, tokenised and counted), and that a model is found by its
+name in a URL."""
 import unittest
 import urllib.parse
 

@@ -1,4 +1,5 @@
-"""Tests several groups of workers under one coordinator: the choice of a replica, moves, and the loss of a group."""
+"""Tests several groups of workers under one coordinator (replicas): the choice of a replica, moves, the loss of a group, and a replica
+that only computes prompts."""
 import json
 import os
 import random
@@ -58,7 +59,7 @@ class ReplicasTest(unittest.TestCase):
             self.assertEqual(text_of(lines), self.right[tokens, i % len(PROMPTS)], f"stream {i}")
 
     def expect_rest(self, server):
-        """Expects that no replica holds any resource when no request is left."""
+        """Waits until no replica uses a block on its device or host, once no request is left."""
         deadline = time.monotonic() + 8  # a broken transfer ends after 5 s
         while True:
             replicas = status_of(server)["replicas"]

@@ -66,7 +66,7 @@ class ResponsesCase(unittest.TestCase):
         return events
 
     def rendered(self, *messages):
-        """Returns the number of tokens of these messages."""
+        """Returns the number of tokens in the chat prompt of these messages."""
         return self.server.post("/v1/chat/completions/render", {"messages": [{"role": role, "content": content} for role, content in messages]})[1]["count"]
 
 
@@ -268,7 +268,8 @@ class ToolsCase(ResponsesCase):
         cls.addClassCleanup(cls.server.__exit__)
 
     def both(self, **fields):
-        """Returns an answer that is not streamed and the same answer as a stream, with the stream's events."""
+        """Asks for the same answer whole and as a stream, and expects equal output items but for ids. Returns the stream's last response
+        and its events."""
         whole = self.ask(**fields)
         events = self.events(**fields)
         last = events[-1]["response"]
@@ -302,7 +303,8 @@ class CallsTest(ToolsCase):
 
 
 class AgentsToolsTest(ToolsCase):
-    """Tests tools that are not functions. Their grammar leaves the tiny model only one text."""
+    """Tests tools that are not plain functions: functions in namespaces, custom tools and tool search. Their grammar leaves the tiny
+    model only one text."""
 
     SEARCH = {"type": "tool_search", "execution": "client", "description": "Finds tools.",
               "parameters": {"type": "object", "properties": {"query": {"const": "notes"}}, "required": ["query"], "additionalProperties": False}}

@@ -19,7 +19,8 @@ FLAGS = ("-tp", "1", "--threads-per-worker", "1", "--set", "server.limits.drain_
 
 
 class Clients:
-    """Clients that ask through the balancer without a pause: each keeps its connection as long as the server does, and repeats a request that got 503."""
+    """Runs clients that ask through the balancer without a pause. Each client keeps its connection as long as the server does, and
+    repeats a request that got 503."""
 
     def __init__(self, balancer, threads):
         self.balancer = balancer
@@ -67,7 +68,8 @@ class Clients:
 
 class RollingUpdateTest(unittest.TestCase):
     def drain(self, server, balancer, clients):
-        """Ends a server by SIGTERM while it streams. The balancer finds out by itself."""
+        """Ends a server by SIGTERM while it streams. The balancer must learn this from /ready and send no more connections, and the
+        streams must end whole."""
         streams = [stream_in_background(server, 500) for _ in range(2)]
         server.process.send_signal(signal.SIGTERM)
         while server in balancer.ready:

@@ -1,6 +1,6 @@
-"""Tests access: unsafe starts that the server refuses, the ports that listen, unauthenticated connections on every
-port, and secrets in errors and logs. The tests run in a network namespace of their own, with one address beside
-loopback."""
+"""Tests access: unsafe starts that the server refuses, the ports that listen, unauthenticated connections on every port, floods of the
+workers' ports, foreign web pages, and secrets in errors and logs. The tests run in a network namespace of their own, with one address
+beside loopback."""
 import contextlib
 import ctypes
 import glob
@@ -58,7 +58,7 @@ def write(path, content):
 
 
 class Keys:
-    """A directory with transport keys for two ranks, an API key of alice, and an admin token."""
+    """Writes transport keys for two ranks, an API key of alice, and an admin token into a directory."""
 
     def __init__(self, directory):
         self.transport, self.api_file, self.admin_file = (os.path.join(directory, name) for name in ("transport", "api.keys", "admin.token"))
@@ -78,7 +78,7 @@ class WithKeys(unittest.TestCase):
         self.keys = Keys(directory.name)
 
     def topology(self, **sections):
-        """Writes a topology file from YAML flow texts, and returns its path."""
+        """Writes a topology file with these sections, each given as a YAML flow text. Returns the file's path."""
         path = os.path.join(self.directory, "t.yaml")
         with open(path, "w") as f:
             f.write(f"model: {{path: {TINY}, name: tiny}}\nbackend: cpu\ncache: {{num_blocks: 200}}\n")
@@ -97,10 +97,11 @@ def waiting_server(*flags):
 
 
 class StartTest(WithKeys):
-    """Tests all combinations of a start's settings. Workers are never started: a server counts as started when it waits for them."""
+    """Tests which settings and key files a server accepts at its start. Workers are never started: a server counts as started when it
+    waits for them."""
 
     def outcome(self, topology, *flags):
-        """Returns "starts", or the reason of the refusal."""
+        """Returns "starts", or the log of a server that refuses to start."""
         with waiting_server(topology, *flags) as server:
             if server.process.poll() is not None:
                 self.assertEqual(server.process.returncode, 2, server.text())
@@ -210,7 +211,7 @@ def tcp_sockets():
 
 
 def owners_of_sockets(pids):
-    """Returns inode -> names of the programs that hold the socket."""
+    """Returns {inode of a socket: names of the programs that hold it}, for these processes."""
     owners = {}
     for pid in pids:
         with open(f"/proc/{pid}/comm") as f:
@@ -401,7 +402,8 @@ class TransportTest(WithKeys):
         self.addCleanup(self.context.destroy, 0)
 
     def peer(self, identity, key=None, port=None):
-        """Returns a DEALER socket. key: "r0" (that worker's), "unknown", "plain", or None for no security."""
+        """Returns a DEALER socket, which connects to `port` (None: the data port). key: "r0" or "r1" for the key of that worker,
+        "unknown" for a new key, "plain" for a user name and password, or None for no security."""
         s = self.context.socket(zmq.DEALER)
         s.linger, s.routing_id = 0, identity
         if key == "plain":
@@ -441,7 +443,8 @@ class TransportTest(WithKeys):
                 mpirun.wait()
 
     def bother(self):
-        """Connects to both ports in every role except a worker's. The server must ignore all these connections."""
+        """Connects to both ports with rubbish, with idle connections, without a known key, and with a worker's key under another rank's
+        name. The server must ignore all these connections."""
         peers = []
         for port in (self.data, self.ctrl):
             for rubbish in (b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 5000, b"\x16\x03\x01\x02\x00" + os.urandom(500), b"\xff\x00\x00\x00\x00\x00\x00\x00\x01\x7f"):
@@ -583,7 +586,8 @@ class HttpKeysTest(unittest.TestCase):
         return int(status.split()[1]), headers, body
 
     def refused(self, *arguments, **named):
-        """Returns the status of a request without a valid key. Asks again while the answer is 429 (too many such requests)."""
+        """Sends a request without a valid key, again and again while the answer is 429 (too many such requests). Returns the other
+        answer: (status, headers, body)."""
         while (answer := self.ask(*arguments, **named))[0] == 429:
             self.assertIn("Retry-After: 1", answer[1])
             time.sleep(0.2)
@@ -697,7 +701,7 @@ class WithoutKeysTest(unittest.TestCase):
 
 
 class BrowserTest(unittest.TestCase):
-    """A server on loopback without keys, and requests that a foreign web page can make a browser send to it."""
+    """Sends requests that a foreign web page can make a browser send, to a server on loopback without keys."""
 
     def test_requests_from_pages_of_other_sites_are_refused(self):
         rows = ((b"localhost:1", b"", b"application/json", 200), (b"127.0.0.1", b"", b"application/json", 200), (b"evil.example", b"", b"application/json", 403),

@@ -40,7 +40,8 @@ def distinct(pairs):
 
 
 class Server:
-    """with Server("--model", ...) as s: requests go to s.url, admin requests to s.admin_url. prefix: words before the command."""
+    """Runs `quire serve` with these flags. with Server("--model", ...) as s: requests go to s.url, admin requests to s.admin_url. prefix:
+    words before the command."""
 
     def __init__(self, *flags, model=None, env=None, wait=True, prefix=()):
         self.port, self.admin_port = free_port(), free_port()
@@ -108,7 +109,7 @@ class Server:
         return json.loads(body) if path != "/metrics" else body.decode()
 
     def post(self, path, body, timeout=120, admin=False, headers=None):
-        """Returns (status, parsed body); `body` may be raw bytes."""
+        """Sends a POST request. Returns (status, parsed answer). `body` may be raw bytes."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         url = (self.admin_url if admin else self.url) + path
         request = urllib.request.Request(url, data, {"Content-Type": "application/json", **(headers or {})})
@@ -187,7 +188,7 @@ def wait_gone(pids, seconds):
 
 
 def found_as_promised(test, log):
-    """Expects that every silent rank was found 1.5 s after its last heartbeat, plus the machine's own delays and half a second: the
-    coordinator checks the workers several times in that time."""
+    """Expects that every silent rank in the log was found in time: at most 2 s after its last heartbeat, plus 4 ms and four times the
+    longest delay with which the machine woke threads."""
     for silent, late in re.findall(r"is silent for (\d+) ms.*woke threads up to (\d+) ms late", log):
         test.assertLessEqual(int(silent), 2000 + 4 * (int(late) + 1))

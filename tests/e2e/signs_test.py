@@ -1,5 +1,5 @@
-"""Tests the parts of answers that programs read besides the text: whether to retry, which field was wrong, and to which
-request the answer belongs."""
+"""Tests the parts of answers that programs read besides the text: whether to retry, which field was wrong, to which request the answer
+belongs, and whether a web page may read the answer."""
 import contextlib
 import json
 import socket
@@ -122,7 +122,7 @@ class SignsTest(unittest.TestCase):
 
 
 class BrowserTest(unittest.TestCase):
-    """Tests a server that allows pages of one site and has a name of its own."""
+    """Tests a server that allows the web pages of one other site, and requests to the host name models.example."""
     PAGE = "https://chat.example"
 
     @classmethod

@@ -4,7 +4,7 @@ memory must not have grown, its open files must be those of the beginning, and e
 
   soak.py [--minutes 30] [--users 12] [--kill-every 20] [--ranks 2] [--seed 1] [--model FILE]
 
-Users stream to the end, hang up half-way, ask for several answers, send requests that are refused, share prefixes. An answer
+Users stream to the end, hang up half-way, ask for several answers, send requests that are refused, and share prefixes. An answer
 other than 200, 400, 404 or 429 ends the run."""
 import argparse
 import collections

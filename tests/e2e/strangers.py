@@ -1,8 +1,8 @@
-"""Strangers at a worker's port: as many connections as one process holds, which send what no worker sends. From a test:
+"""Opens many connections of strangers to a port for workers. They send what no worker sends. From a test:
 
     with strangers.crowd("127.0.0.1", port, [before a command...]) as crowd: ...
 
-or by hand: strangers.py ADDRESS PORT SECONDS [CONNECTIONS [KEY_FILE [FROM,...]]]. With the file of the server's public key, every
+or by hand: strangers.py ADDRESS PORT SECONDS [CONNECTIONS [KEY_FILE [FROM,...]]]. With KEY_FILE, the server's public key, every
 stranger sends a HELLO that the server can open. FROM lists the strangers' own addresses."""
 import contextlib
 import ctypes
@@ -41,7 +41,7 @@ def known_hello(server_key):
 
 
 def words(server_key=None):
-    """Returns each stranger's first bytes, and true if BODY follows them."""
+    """Returns pairs (a stranger's first bytes, whether BODY follows them)."""
     if server_key:
         return [(GREETING + known_hello(server_key), False)]
     hello = HELLO + os.urandom(32) + b"\0" * 7 + b"\x01" + os.urandom(80)
@@ -63,7 +63,7 @@ def words(server_key=None):
 
 
 class Crowd:
-    """Holds the connections. A connection that the server closes is opened again, and sends the next entry of words()."""
+    """Holds `size` connections. A connection that the server closes is opened again, and then sends the next entry of words()."""
 
     def __init__(self, address, port, size, server_key=None, own_addresses=()):
         self.address, self.port, self.size = address, port, size

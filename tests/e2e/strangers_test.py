@@ -1,5 +1,5 @@
-"""Tests smaller attacks: control characters in model files and from clients on a terminal, ids that reveal numbers, forms from other sites,
-shares of a model that are out of range, and ports of a process without free descriptors."""
+"""Tests smaller attacks: control characters in model files, folder names and output of workers, ids that reveal the number of requests,
+forms from other sites, shares of a model that are out of range, and clients that take all descriptors of a process."""
 import http.client
 import os
 import shutil
@@ -31,7 +31,7 @@ def gguf(path, architecture, tensor=None):
 
 
 class TerminalTest(unittest.TestCase):
-    """Commands must not print control characters from a file."""
+    """Tests that programs print no control characters from model files, folder names and workers."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="quire-test-")

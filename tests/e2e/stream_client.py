@@ -1,4 +1,4 @@
-"""Streams that run beside a test and are read line by line."""
+"""Runs streams beside a test, and reads them line by line."""
 import json
 import socket
 import threading

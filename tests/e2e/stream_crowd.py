@@ -1,5 +1,5 @@
-"""Thousands of clients in one process, for streams_test.py: sockets under one epoll, with little work per event. They have a
-process of their own, because client and server together need more descriptors than one process may have."""
+"""Runs thousands of clients in one process, for streams_test.py: their sockets are under one epoll, and each event costs little work.
+They have a process of their own, because client and server together need more descriptors than one process may have."""
 import json
 import resource
 import select
@@ -16,7 +16,7 @@ def request(body):
 
 
 class Client:
-    """One connection: its request, the time of sending, and the answer."""
+    """Holds one connection: its request, the times of sending and of the first answer, and what is known of the answer."""
 
     def __init__(self, port, data, kind, receive_buffer=None):
         self.kind, self.data, self.head, self.tail, self.events = kind, data, b"", b"", 0
@@ -36,7 +36,7 @@ class Client:
         return int(self.head[9:12]) if len(self.head) >= 12 else None
 
     def read(self):
-        """Returns False when the server closed."""
+        """Reads what has arrived. Returns False once the server has closed the connection."""
         try:
             data = self.socket.recv(65536)
         except BlockingIOError:

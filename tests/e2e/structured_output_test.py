@@ -1,5 +1,6 @@
 """Tests answers with a grammar. The tiny model has random weights and one token per byte, so without a grammar it writes noise. With a
-grammar its answers must parse and validate, on any number of workers, also when workers are killed."""
+grammar its answers must parse and validate, on any number of workers, also when workers are killed. Also tests refused grammars, and the
+process that compiles grammars."""
 import itertools
 import json
 import os
@@ -52,7 +53,7 @@ class TinyCase(unittest.TestCase):
         return answer
 
     def texts(self, server, **fields):
-        """Returns the texts of an answer's choices that ended by themselves."""
+        """Returns the texts of an answer's choices whose finish_reason is "stop"."""
         answer = self.post(server, **fields)
         return [choice["text"] for choice in answer["choices"] if choice["finish_reason"] == "stop"]
 
@@ -79,7 +80,7 @@ class FormTest(TinyCase):
         cls.addClassCleanup(cls.server.__exit__)
 
     def test_ambiguous_grammar_fails_only_its_own_request(self):
-        """The steps of this grammar would take longer with every token and would slow all requests down."""
+        """The steps of these grammars would take longer with every token and would slow all requests down."""
         ambiguous = 'root ::= x{900,1900}\nx ::= "a" | "aa" | x x | x x x'
         self.end_beside_a_stream({"guided_grammar": ambiguous, "max_tokens": 1900}, "takes too much work")
         self.end_beside_a_stream({"guided_grammar": "root ::= s\ns ::= [a-z] | s s | s s s | s s s s", "n": 32}, "takes too much work")

@@ -1,4 +1,5 @@
-"""Tests TLS on both ports: versions, certificates, failing handshakes, and that requests work as they do in clear text."""
+"""Tests TLS on both ports: versions, certificates, failing handshakes, hostile client hellos, and that requests work as they do in clear
+text."""
 import contextlib
 import json
 import os
@@ -40,7 +41,7 @@ def head(method, path, *lines, body=b""):
 
 
 class TlsServer(Server):
-    """A server whose readiness the test checks itself, because the base class checks it in clear text."""
+    """Runs a server with TLS. It waits until the log says "ready after", because the base class would ask the server in clear text."""
 
     def __init__(self, *flags, **named):
         super().__init__(*flags, wait=False, **named)
@@ -265,7 +266,8 @@ class TlsTest(unittest.TestCase):
 
 
 class HelloTest(unittest.TestCase):
-    """Tests more hellos of clients than may be handled in one moment (400 a second, with bursts of 100)."""
+    """Tests hellos of clients: unfinished, malformed and oversized ones, and more than the server handles in one moment (400 a second,
+    with bursts of 100)."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

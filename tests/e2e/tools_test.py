@@ -105,12 +105,12 @@ class ToolCase(unittest.TestCase):
         return [choices[i] for i in sorted(choices)]
 
     def calls_of(self, answer):
-        """Returns names and arguments of all choices' calls."""
+        """Returns, for each choice, the name and arguments of each of its calls."""
         return [[(call["function"]["name"], call["function"]["arguments"]) for call in choice["message"].get("tool_calls", [])]
                 for choice in answer["choices"]]
 
     def check(self, calls, least=1):
-        """Checks that every call names a tool whose schema accepts the arguments."""
+        """Checks that there are at least `least` calls, and that every call names a tool whose schema accepts the arguments."""
         self.assertGreaterEqual(len(calls), least)
         for name, arguments in calls:
             jsonschema.validate(json.loads(arguments), SCHEMAS[name])
@@ -244,8 +244,8 @@ class FreeTest(ToolCase):
     """Tests answers in which no grammar forces calls."""
 
     def said(self, text, **fields):
-        """Returns the parsed answer for this text. The tools bring a grammar of text and calls; the bias chooses the
-        text."""
+        """Returns the parsed answer for this text. Because of the tools, the grammar allows a call or the text at the beginning; the bias
+        against "<" excludes the call."""
         return self.chat(tools=TOOLS, **saying(text), logit_bias={str(ord("<") - 33): -100}, **fields)["choices"][0]
 
     def test_parser_reads_tool_calls_and_leaves_malformed_ones_as_content(self):
@@ -328,7 +328,8 @@ class ThoughtBudgetTest(ToolCase):
     OPEN, CLOSE, A = 188, 189, 32
 
     def thoughts(self, **fields):
-        """Returns the number of reasoning tokens, including the end token, in an answer of 12 tokens, and the answer's length."""
+        """Asks for an answer of 12 tokens. Returns the numbers of tokens in its reasoning and in its content. A control token that ends
+        the reasoning counts in neither."""
         body = {"max_tokens": 12, "temperature": 0, "logit_bias": {str(self.A): 60, str(self.CLOSE): -60}, "return_token_ids": True, **fields}
         answer = self.chat(**body)
         message, streamed = answer["choices"][0]["message"], self.streamed(**body)[0]
@@ -351,7 +352,7 @@ class ThoughtBudgetTest(ToolCase):
         self.assertEqual(limited, [self.OPEN] + 4 * [self.OPEN] + [self.CLOSE] + 2 * [self.OPEN])
 
     def test_grammars_apply_to_the_answer_after_thoughts(self):
-        """Tests reasoning that the answer opens, and reasoning that the prompt opens. Without reasoning, the form applies to the whole
+        """Tests reasoning that the answer opens, and reasoning that the prompt opens. Without reasoning, the grammar applies to the whole
         answer."""
         schema = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"const": 7}}}
         for form, text in (({"guided_choice": ["7x"]}, "7x"), ({"response_format": schema}, "7"), ({"guided_regex": "7+x"}, "7x")):

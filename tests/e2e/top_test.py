@@ -25,7 +25,7 @@ def top(*words):
 
 
 class Load:
-    """Runs clients that ask for long answers, one after the other, until the end of the block."""
+    """Runs clients until the end of the `with` block. Each client asks for long answers, one after the other."""
 
     def __init__(self, server, clients):
         self.server, self.over = server, threading.Event()
@@ -125,7 +125,7 @@ HOSTILE = "\x1b]0;pwned\x07\x1b[2J"
 
 
 class Stranger(http.server.BaseHTTPRequestHandler):
-    """A server that gives the answers that the test sets, in place of Quire's."""
+    """Answers each path with the text that the test has set for it, in place of Quire's server."""
     answers = {}
 
     def do_GET(self):
@@ -224,7 +224,8 @@ class TerminalTest(unittest.TestCase):
                 self.seen += os.read(self.leader, 65536).decode()
 
     def exit_status(self):
-        """Reads on as a terminal does, so that the program never waits to write, until the program ends."""
+        """Reads on until the program ends, as a terminal does, so that the program never waits to write. Returns the program's exit
+        status."""
         deadline = time.monotonic() + 20
         while self.process.poll() is None:
             self.assertLess(time.monotonic(), deadline, self.seen[-2000:])

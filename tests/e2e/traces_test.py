@@ -1,4 +1,5 @@
-"""Tests spans of requests at an OpenTelemetry collector, and the effect of a slow or missing collector."""
+"""Tests spans of requests at an OpenTelemetry collector, OpenTelemetry's environment variables, and the effect of a slow or missing
+collector."""
 import http.server
 import json
 import threading

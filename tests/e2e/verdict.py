@@ -29,7 +29,7 @@ def alone(case):
 
 
 class ChosenCases(unittest.TestLoader):
-    """Loads the marked cases, or else all others."""
+    """Loads only the cases that are marked with `alone` if `marked` is true, and only the other cases otherwise."""
 
     def __init__(self, marked):
         super().__init__()

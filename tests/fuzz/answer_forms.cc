@@ -14,7 +14,7 @@ namespace {
 
 constexpr ReasoningStart kStarts[] = {ReasoningStart::kUndecided, ReasoningStart::kInside, ReasoningStart::kNone};
 
-/// Texts from which calls of all forms are made. Markers of the input's own form are added.
+/// Inputs make calls of all forms from these texts. PiecesFrom also uses the markers of the input's own form.
 constexpr const char* kWords[] = {"{\"name\": \"f\", \"arguments\": {\"a\": 1}}",
                                   "{\"tool_name\": \"f\", \"parameters\": {}}",
                                   "f\n```json\n{}\n```",
@@ -44,7 +44,7 @@ std::shared_ptr<const ToolUse> Tools(bool strict) {
   return use;
 }
 
-/// Returns all formats, by their options' names.
+/// Returns the formats with these names, which are separated by ", ".
 template <class Format, class Named>
 std::vector<Format> All(const std::string& names, Named named) {
   std::vector<Format> all;
@@ -85,7 +85,8 @@ std::vector<std::string> PiecesFrom(fuzz::ByteSource& bytes, const AnswerShape& 
   return pieces;
 }
 
-/// Returns the parts of an answer, joined by kind in their order.
+/// Joins neighbouring parts of the same kind and call, except for kCall and kBroken. Leaves out parts without text,
+/// except for kCall.
 AnswerParts Joined(const AnswerParts& parts) {
   AnswerParts joined;
   for (const AnswerPart& part : parts) {
@@ -142,7 +143,8 @@ void CheckCalls(const AnswerParts& parts, bool cut) {
   end(!is_broken && !cut);
 }
 
-/// Aborts when an answer without calls lost more of `text` than white space and markers of reasoning.
+/// Aborts when an answer without calls lost more of `text` than white space and markers of reasoning. Does not check
+/// Harmony's formats.
 void CheckWords(const AnswerShape& shape, const AnswerParts& parts, const std::string& text) {
   const bool harmony =
       shape.format.tools == ToolFormat::kHarmony || shape.format.reasoning == ReasoningFormat::kHarmony;

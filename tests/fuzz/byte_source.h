@@ -7,7 +7,7 @@
 
 namespace quire::fuzz {
 
-/// A source of choices, read from the fuzzer's bytes. Once the bytes are used up, every choice is 0.
+/// Makes choices from the fuzzer's bytes. Once the bytes are used up, every choice is 0.
 class ByteSource {
  public:
   ByteSource(const uint8_t* data, size_t size) : data_(data), end_(data + size) {}

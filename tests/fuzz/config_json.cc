@@ -1,4 +1,5 @@
-// Input: config.json, a zero byte, and generation_config.json.
+// Input: config.json, a zero byte, and generation_config.json. The heads, end tokens and frequencies of an accepted
+// model must be usable, and an error must begin with the name of the files.
 #include <cmath>
 
 #include "comm/base/error.h"

@@ -39,14 +39,14 @@ PrefixState StateOf(Awaits awaits, Bytes bytes) {
   }
 }
 
-/// The result of reading a message: its length, or the number of right bytes before the first wrong byte.
+/// The result of reading a message. `bytes` is the length of a whole message, the number of right bytes before the
+/// first wrong byte, or the number of all bytes if more are missing.
 struct Found {
   size_t bytes = 0;
   Reading reading = Reading::kMore;
 };
 
-/// Reads byte by byte. Each right byte lowers the number of missing bytes by one, except where a head gives the size of
-/// its message.
+/// Reads byte by byte. Aborts if one right byte lowers the number of missing bytes by more than one.
 Found ReadSlowly(Awaits awaits, Bytes text) {
   for (size_t length = 0; length <= text.size(); ++length) {
     const PrefixState state = StateOf(awaits, text.first(length));

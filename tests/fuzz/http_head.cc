@@ -1,5 +1,5 @@
-// Input: an HTTP request, through the parser and the checks of a connection. An accepted request must have unambiguous
-// framing.
+// Input: an HTTP request, which goes through the parser and the checks of a connection. An accepted request must have
+// unambiguous framing.
 #include "coordinator/http/http_head.h"
 
 #include <algorithm>
@@ -15,8 +15,8 @@ namespace http = boost::beast::http;
 
 constexpr HttpLimits kLimits = {.head_bytes = 2048, .target_bytes = 64, .header_fields = 20, .body_bytes = 256};
 
-/// Feeds the parser in pieces of `piece` bytes until it is done. Returns the number of bytes that it took. `error` is
-/// set when the parser failed or needs more bytes.
+/// Feeds the parser in pieces of `piece` bytes until it has the whole request (`head_only`: the head). Returns the
+/// number of bytes that it took. `error` is set when the parser failed or needs more bytes.
 size_t Feed(http::basic_parser<true>& parser, std::string_view bytes, size_t piece, bool head_only,
             boost::beast::error_code& error) {
   size_t taken = 0, shown = 0;
@@ -39,8 +39,8 @@ size_t Count(const std::string& text, const std::string& part) {
   return count;
 }
 
-/// Aborts when the raw head is ambiguous to a proxy: with several lengths, with a length and a coding, or with several
-/// hosts.
+/// Aborts when the raw head is ambiguous to a proxy: when it has more than one Content-Length and Transfer-Encoding
+/// together, or several hosts.
 void CheckFraming(std::string head) {
   std::transform(head.begin(), head.end(), head.begin(), [](unsigned char c) { return std::tolower(c); });
   const size_t lengths = Count(head, "\ncontent-length:"), codings = Count(head, "\ntransfer-encoding:");

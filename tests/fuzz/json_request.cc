@@ -1,4 +1,5 @@
-// Input: the body of a generation request, parsed as strict JSON and then as a request of either endpoint.
+// Input: a byte, whose lowest bit chooses a chat or a completion request, and the request's body. Strict JSON must stay
+// the same when it is written and parsed again. An accepted request must keep to the bounds of its fields.
 #include <cmath>
 #include <optional>
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the seeds of the fuzz targets' corpora (tests/fuzz/corpus/TARGET/seed-*). Earlier findings beside the seeds,
-named after the parts that they broke, are kept."""
+"""Writes the seeds of the fuzz targets' corpora (tests/fuzz/corpus/TARGET/seed-*). Leaves alone the other files there: inputs that once
+failed, named after the parts that they broke."""
 import base64
 import json
 import math
@@ -62,7 +62,7 @@ def json_request():
 
 
 class Table:
-    """A FlatBuffers table, written in the simplest way: fields by index, each of them an inline scalar or an offset to bytes."""
+    """Writes a FlatBuffers table in the simplest way: fields by index, each of them an inline scalar or an offset to bytes."""
 
     def __init__(self):
         self.fields = {}

@@ -9,8 +9,9 @@
 
 namespace quire::fuzz {
 
-/// Aborts when a tokenizer that loads from `files` encodes the text to tokens outside its vocabulary, or decodes the
-/// tokens to invalid UTF-8.
+/// Loads a tokenizer from `files`, if they are valid, and encodes the text, if it is UTF-8. Aborts when a token is
+/// outside the vocabulary, when the tokenizer says that the text surely has more tokens than it has, or when the
+/// decoded tokens are invalid UTF-8.
 inline void CheckTokenizer(const HfTokenizerFiles& files, std::string_view text) {
   try {
     const Tokenizer tokenizer(TokenizerDataFromHf(files, "f"));

@@ -4,7 +4,7 @@ template is one Jinja file. The conversations come with and without system messa
 documents and settings. PyPI's source distribution of llama-cpp-python has 70 such files
 (vendor/llama.cpp/models/templates). Needs: pip install transformers jinja2
 
-  compare_templates.py TEST FOLDER [CASES]   TEST: build/tests/coordinator_chat_template_test; CASES: a file in which the cases are kept
+  compare_templates.py TEST FOLDER [CASES]   TEST: build/tests/coordinator_chat_template_test; CASES: a file to which the cases are written
 """
 import copy
 import glob
@@ -57,8 +57,8 @@ def adapted(messages, null_content, text_arguments):
 
 
 class Beyond(Exception):
-    """A feature that Quire supports and HF refuses: a change of a list, llama.cpp's filter from_json, or JSON of a generator, such as the
-    result of select."""
+    """Says that a template uses a feature that Quire supports and HF refuses: a change of a list, llama.cpp's filter from_json, or JSON
+    of a generator, such as the result of select."""
 
 
 def rendered(template, messages, tools, settings):

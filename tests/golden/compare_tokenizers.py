@@ -75,7 +75,8 @@ def write_cases(folder, encode, decode):
 
 
 def write_model(folder, path, model, strings):
-    """Writes the unchanged model file. Both sides treat control tokens in a text as plain text."""
+    """Copies the model file unchanged, and writes the texts with sentencepiece's tokens. Leaves out texts with zero characters. Both
+    sides treat control tokens in a text as plain text."""
     shutil.copy(path, os.path.join(folder, "tokenizer.model"))
     write_cases(folder, [[text, model.encode(text)] for text in strings if "\0" not in text], [])
 

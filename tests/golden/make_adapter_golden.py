@@ -121,7 +121,8 @@ def save_random(base, settings, directory):
 
 
 def save_apart(base, settings, directory, names):
-    """Saves an adapter of experts as older versions of HF did, with separate matrices for each expert."""
+    """Saves an adapter of experts as older versions of HF did, with separate matrices for each expert. The adapter also changes o_proj of
+    every layer."""
     config = AutoModelForCausalLM.from_pretrained(f"{HERE}/models/{base}").config
     hidden, columns, rank, tensors = config.hidden_size, config.moe_intermediate_size, settings["r"], {}
     for layer in range(config.num_hidden_layers):

@@ -43,7 +43,7 @@ class Margin:
         self.penalty, self.least = length_penalty, float("inf")
 
     def greater(self, a, b, length_a=1, length_b=1):
-        """Returns a > b. Both scores are already divided by length ** penalty."""
+        """Returns a > b, and records the difference. Both scores are already divided by length ** penalty."""
         unit = max(length_a**-self.penalty, length_b**-self.penalty)
         self.least = min(self.least, abs(a - b) / unit)
         return a > b

@@ -72,7 +72,8 @@ def models():
 
 
 def keys_of(config, model):
-    """Returns the names that look like keys in the source files of the configuration class and the model class."""
+    """Returns the keys of the configuration, and the names that look like keys in the source files of the configuration class and the
+    model class."""
     keys = {key for key in config.to_dict()}
     for of in (type(config), type(model)):
         source = inspect.getsource(sys.modules[of.__module__])
@@ -148,7 +149,8 @@ class Probe:
         return "numbers" if not torch.allclose(logits, self.logits, rtol=0, atol=1e-4) else "same"
 
     def first_that_counts(self, key, values, changed):
-        """Returns [key, value, verdict] of the first value with an effect, or otherwise of the first value that HF accepts."""
+        """Returns [key, value, verdict] of the first value with an effect, or otherwise of the first value that HF accepts; None if HF
+        accepts none."""
         taken = None
         for value in values:
             try:

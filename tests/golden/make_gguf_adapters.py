@@ -27,7 +27,7 @@ def number_of(patterns, name, usual):
 
 
 def split_experts(pairs, config, experts):
-    """Makes stacks of single experts' matrices from PEFT's flattened ones. Gate and up matrices become separate."""
+    """Turns PEFT's flattened matrices of all experts into stacks with a matrix for each expert. Gate and up matrices become separate."""
     out = {}
     for module, (a, b) in pairs.items():
         if not module.endswith((".experts", ".experts.base_layer")):

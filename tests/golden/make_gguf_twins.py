@@ -171,7 +171,8 @@ def by_heads(config, name, weight):
 
 
 def stack_experts(weights):
-    """Joins the matrices of all experts of a layer, which are separate tensors in HF's file, to one tensor."""
+    """Joins the experts' matrices of a layer to one tensor for each of gate, up and down. HF's file has a tensor for each expert, or gate
+    and up in one tensor, which is split."""
     experts, others = {}, {}
     for name, weight in weights.items():
         found = re.search(r"\.experts\.(\d+)\.", name)

@@ -127,7 +127,7 @@ def with_tiled_values(name, weight, config):
 
 
 def split_by_key_head(weight, config):
-    """Splits HF's matrix, which is ordered by key head. Returns (queries, keys and values) as one matrix, and the gates."""
+    """Splits HF's matrix, which is ordered by key head. Returns one matrix of all queries, keys and values, and one of the gates."""
     keys = config["linear_num_key_heads"]
     dim, value_dim = config["linear_key_head_dim"], config["linear_value_head_dim"] * config["linear_num_value_heads"] // keys
     parts = np.split(weight.reshape(keys, -1, weight.shape[1]), [dim, 2 * dim, 2 * dim + value_dim], axis=1)

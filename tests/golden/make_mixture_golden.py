@@ -142,7 +142,7 @@ def spread_out(model):
 
 
 class RouterMargins:
-    """Records the smallest distance so far between a chosen score and a score that was not chosen."""
+    """Records the smallest distance between a chosen score and a score that was not chosen, over all tokens and layers."""
 
     def __init__(self, model):
         self.least = float("inf")

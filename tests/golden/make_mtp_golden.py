@@ -95,7 +95,7 @@ def save(name, model, layer):
 
 
 def drafts_after(model, layer, tokens, hidden):
-    """Returns the drafts when `tokens` are known, and the hidden states of all of them but the last."""
+    """Returns the drafts after `tokens`. `hidden`: the model's hidden states of all these tokens but the last."""
     embed, rows = model.get_input_embeddings(), hidden
     ids, drafts = torch.tensor(tokens[1:]), []
     while len(drafts) < NUM_DRAFTS:

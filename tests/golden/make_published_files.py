@@ -106,7 +106,7 @@ def git(clone, *words):
 
 
 def ranges(numbers):
-    """Returns [first, last] of every run of neighbours."""
+    """Returns [first, last] of every run of consecutive numbers."""
     found = []
     for number in sorted(numbers):
         if found and found[-1][1] == number - 1:

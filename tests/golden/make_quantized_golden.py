@@ -37,7 +37,8 @@ AWQ_ORDER = [0, 2, 4, 6, 1, 3, 5, 7]
 
 
 def words(codes, bits, order=None):
-    """Packs codes [.., n] into int32 [.., n * bits / 32]. The first code has the lowest bits."""
+    """Packs codes [.., n] into int32 [.., n * bits / 32]. The first code of a word has the lowest bits; `order` first reorders the codes
+    of each word."""
     per_word = 32 // bits
     grouped = codes.reshape(*codes.shape[:-1], -1, per_word).to(torch.int64)
     if order:
@@ -166,7 +167,8 @@ def nvfp4(weight):
 
 
 def exponents_of(weight, most, log2_of_most):
-    """Returns an E8M0 scale for every 32 columns of a row, and the values of these scales. `most`: the largest number of the format."""
+    """Returns an E8M0 scale for every 32 columns of a row, and the values of these scales. `most`: the largest number of the format.
+    `log2_of_most`: its base-2 logarithm, rounded down."""
     groups = weight.reshape(len(weight), -1, 32)
     powers = groups.abs().amax(2).log2().floor() - log2_of_most
     assert (groups.abs() / 2 ** powers[:, :, None] < 2 * most).all()
@@ -181,7 +183,7 @@ def mxfp8(weight):
 
 
 def modelopt(config, module, weight):
-    """Packs the MLP's matrices as MXFP8 or FP8 in turn, where the file mixes formats, and all others as NVFP4."""
+    """Packs a matrix as NVFP4. Where the file mixes formats, packs up_proj as MXFP8 and down_proj as FP8."""
     if config["quant_algo"] == "MIXED_PRECISION" and module.endswith("up_proj"):
         numbers, scales, plain = mxfp8(weight)
         return dict(weight=numbers, weight_scale=scales), plain

@@ -39,7 +39,7 @@ def rules_file(folder):
 
 
 def train(size, folder, full, **options):
-    """Returns a serialised model. full: with SentencePiece's default charsmap."""
+    """Trains a SentencePiece model and returns it serialised. full: with SentencePiece's default charsmap."""
     model = io.BytesIO()
     if options.pop("normalizes", True):
         options.update(dict(normalization_rule_name="nmt_nfkc") if full else dict(normalization_rule_tsv=rules_file(folder)))

@@ -1,4 +1,4 @@
-"""Texts in several scripts for the golden data. The texts are the same on every run."""
+"""Makes texts in several scripts for the golden data. The texts are the same on every run."""
 import random
 
 SENTENCES = [

@@ -39,7 +39,7 @@ def number(text):
 
 
 def parse(values):
-    """Returns a sample of one line's values; None for fields that the driver does not know."""
+    """Returns a sample, made of the values of one line from nvidia-smi; None for values that the driver does not know."""
     try:
         reasons = int(values[4], 16)
     except (ValueError, IndexError):
@@ -50,7 +50,7 @@ def parse(values):
 
 
 def summary(samples):
-    """Describes the ranges of the values of some samples in words."""
+    """Describes in words the ranges of the samples' values."""
     if not samples:
         return "no clocks known"
 
@@ -66,7 +66,7 @@ def summary(samples):
 
 
 class Log:
-    """Samples taken on request, and continuously by another process."""
+    """Collects samples: single ones on request, and continuous ones from another process."""
 
     def __init__(self, period_ms=500):
         self.samples = []

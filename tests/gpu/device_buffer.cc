@@ -33,8 +33,8 @@ std::byte* HostMemory(size_t bytes) {
   return static_cast<std::byte*>(data);
 }
 
-/// A reservation that is dealt out and taken back in powers of two. While kernels of several threads wait for each
-/// other, no thread may ask the runtime for memory: the runtime can wait for all kernels first.
+/// Deals out a reservation in pieces whose sizes are powers of two, and takes them back. While kernels of several
+/// threads wait for each other, no thread may ask the runtime for memory: the runtime can wait for all kernels first.
 class Pool {
  public:
   static Pool& Get() {

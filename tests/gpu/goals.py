@@ -1,4 +1,4 @@
-"""The goals of the GPU backend, and how far a run reached them: measured numbers, each with its share of a ceiling that the same
+"""Lists the goals of the GPU backend, and how far a run reached them: measured numbers, each with its share of a ceiling that the same
 run measured."""
 import collections
 
@@ -25,7 +25,7 @@ def rows(report):
 
 
 def find(report, section, case, variant):
-    """Returns the first row that matches; an empty row if there is none."""
+    """Returns the first row of the section whose case and variant begin with these texts; an empty row if there is none."""
     for row in rows(report):
         if row["section"] == section and row["case"].startswith(case) and row["variant"].startswith(variant):
             return row
@@ -73,8 +73,8 @@ def library(report):
 
 
 def products(report):
-    """Returns a row for each weight with one row of activations, and a row for the weight that compares worst with cuBLASLt's first
-    guess."""
+    """Returns a row for each weight that was measured with one row of activations, and a row for the weight whose best choice compares
+    worst with cuBLASLt's first guess."""
     choices = {}
     for row in rows(report):
         if row["section"] == "decode products":

@@ -42,7 +42,8 @@ def successors(index, text, target):
 
 
 def shortest_turn(code, products, copies):
-    """Returns the indices of the instructions in the shortest iteration of any loop; None if there is none."""
+    """Returns the indices of the instructions in the shortest iteration of any loop that executes exactly so many products and copies;
+    None if there is none."""
     index_of = {address: i for i, (address, _) in enumerate(code)}
     targets = []
     for _, text in code:

@@ -19,14 +19,14 @@ MARK = re.compile(r"\[( RUN      |       OK |  FAILED  |  SKIPPED )\] ([\w/]+\.[
 
 
 class Outcome:
-    """The result of a part: a status of a few words, and details in one line."""
+    """Holds the result of a part: a status of a few words, details in one line, and the output."""
 
     def __init__(self, status, detail, output=""):
         self.status, self.detail, self.output = status, detail, output
 
 
 def end(process):
-    """Kills the process and its process group; False if the process does not die."""
+    """Kills the process and its process group. Returns False if the process has not ended after 5 s."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -53,7 +53,7 @@ def ended_with(status):
 
 
 class Process:
-    """A process of a part; its output is appended to a file."""
+    """Runs a process of a part, and appends its output to a file."""
 
     def __init__(self, command, env, log):
         self.log = log
@@ -82,7 +82,7 @@ class Process:
 
 
 class Progress:
-    """The progress of a gtest program, read from its output: the outcome of each test, and the running test."""
+    """Reads the progress of a gtest program from its output: the outcome of each test, and the running test."""
 
     def __init__(self, test_seconds):
         self.test_seconds = test_seconds
@@ -122,7 +122,8 @@ def listed(command, env, log, deadline):
 
 
 def run_gtest(command, env, log, deadline, test_seconds=TEST_SECONDS):
-    """Runs all tests, in as many processes as needed."""
+    """Runs all tests. When a process ends before its last test, another one runs the remaining tests, at most MAX_RESTARTS times. Returns
+    an Outcome."""
     names = listed(command, env, log, deadline)
     if isinstance(names, Outcome):
         return names
@@ -208,7 +209,7 @@ def run(part, pack, folder, env, seconds, log):
 
 
 def allowance(part, later, left):
-    """Returns the seconds that a part may take of those left: its limit, plus unused time of earlier parts up to the same amount, as long
+    """Returns how many of the `left` seconds a part may take: its limit, plus unused time of earlier parts up to the same amount, as long
     as all later parts keep their limits."""
     spare = left - sum(p.limit for p in later) - plan.SECONDS_PER_PART * (1 + len(later)) - plan.FIXED_SECONDS
     return min(max(part.limit, min(2 * part.limit, spare)), left - plan.FIXED_SECONDS)

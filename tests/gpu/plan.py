@@ -1,4 +1,4 @@
-"""The plan of a GPU run: every part with its command and time limit, in order."""
+"""Lists every part of a GPU run, with its command and time limit, in order."""
 import collections
 
 # One call on a borrowed machine lasts ten minutes, unpacking included.

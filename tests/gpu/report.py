@@ -21,8 +21,8 @@ def read_json(path):
 
 
 def merge(folder, sections):
-    """Merges the benchmarks of all sections that left a file; None without any. Each process measured its own ceilings: those of the first
-    process are the run's, and the others show how steady the device was."""
+    """Merges the benchmarks of all sections that left a file; returns None if no section did. Each process measured its own ceilings:
+    those of the first process are the run's, and the others show how steady the device was."""
     merged = None
     for section in sections:
         part = read_json(os.path.join(folder, section + ".json"))
@@ -117,7 +117,8 @@ def sum_of_kernels(csv_text):
 
 
 def step_kernels(few, many):
-    """Combines the profiles of one decode step with 2 and with 6 layers, each (kernels, microseconds); None unless both exist."""
+    """Combines the profiles of one decode step with 2 and with 6 layers, each (kernels, microseconds). Returns None if the first has no
+    kernels or the second has no more than the first."""
     if not few[0] or many[0] <= few[0]:
         return None
     return {"batch": 1, "context": 1024, "layers": 6, "kernels": many[0], "sum_us": many[1], "per_layer": (many[0] - few[0]) / 4}

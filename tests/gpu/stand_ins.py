@@ -1,5 +1,4 @@
-"""Fake programs for report_test.py, in place of programs that need a GPU: scripts that print the same text as the real
-programs."""
+"""Makes fake programs for report_test.py, in place of programs that need a GPU: scripts that print the same text as the real programs."""
 import json
 import os
 import sys
@@ -77,7 +76,7 @@ def gtest(path, names):
 
 
 def bench(path, ceilings, results, checks):
-    """Writes a fake benchmark. results and checks: by section."""
+    """Writes a fake benchmark. `results` and `checks` have an entry for each section."""
     return write(path, BENCH, ceilings=json.dumps(ceilings), results=json.dumps(results),
                  checks=json.dumps(checks).replace("true", "True").replace("false", "False"))
 

@@ -99,7 +99,8 @@ def serve(folder, backend, ranks):
 
 
 def differences(got, want, what):
-    """Returns the errors. Tokens may diverge where two tokens were about equally likely."""
+    """Returns the errors in `got`, as texts. After tokens that differ, a prompt is not compared further: two tokens may have been about
+    equally likely."""
     wrong, compared, total = [], 0, 0
     for prompt, ((tokens, logprobs), (ref_tokens, ref_logprobs)) in enumerate(zip(got, want)):
         total += len(ref_tokens)

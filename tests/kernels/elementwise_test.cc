@@ -161,7 +161,8 @@ template <class Device>
 class EmbeddingTest : public OpTest<Device> {};
 TYPED_TEST_SUITE(EmbeddingTest, Devices, DeviceName);
 
-/// Looks up rows of a table whose first row belongs to token `first_id`.
+/// Looks up `ids` in a table whose first row belongs to token `first_id`. Expects the scaled rows, or zeros for other
+/// tokens, in the output or added to it.
 template <class Stream>
 void ExpectRowsOf(const Stream& stream, NumberType dtype, double tolerance, int64_t hidden, int64_t first_id,
                   const std::vector<int32_t>& ids) {

@@ -3,8 +3,8 @@
 #include "kernels/cpu/isa/intrinsics_plain.h"
 #include "kernels/cpu/isa/table.h"
 
-// An instruction set that no processor has. It computes VNNI's products of bytes by plain loops, so that code with such
-// products runs on any machine.
+// This instruction set exists on no processor. It computes VNNI's products of bytes by plain loops, so that code with
+// such products runs on any machine.
 namespace quire::kernels::QUIRE_ISA {
 
 /// Returns the table of the same vectors without products of bytes, for operations that multiply no integers.

@@ -5,8 +5,8 @@
 #include "kernels/cpu/isa/table.h"
 #include "tests/kernels/intrinsics_plainbytes.h"
 
-// AMX's tiles as plain loops, for tests on processors without AMX. Intel's Software Developer's Manual, volume 2,
-// defines the operations. This instruction set extends the plain one with products of bytes. A use of tiles that the
+// Computes AMX's tiles by plain loops, for tests on processors without AMX. Intel's Software Developer's Manual, volume
+// 2, defines the operations. This instruction set extends the plain one with products of bytes. A use of tiles that the
 // processor would refuse ends the test.
 namespace quire::kernels {
 

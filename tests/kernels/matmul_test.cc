@@ -54,7 +54,8 @@ class MatmulTest : public testing::TestWithParam<Case> {
     return isa == "avx512amx" || isa == "plaintiles";
   }
   bool quantised() const { return LayoutOf(type()).block_numbers > 1; }
-  /// True if x is rounded to 8 bits. If not, x consists of numbers that 8 bits hold exactly, and is rounded to 16 bits.
+  /// True if the kernel rounds x to 8 bits. Otherwise it rounds x to 16 bits, or not at all if the weights are not
+  /// quantised.
   bool takes_bytes() const {
     return quantised() && GetParam().activations == Activations::kInt8 && ActiveTable().takes_int8(type());
   }

@@ -55,7 +55,8 @@ inline std::vector<std::byte> Pack(const Weight& w) {
   return out;
 }
 
-/// Returns numbers that integers up to `most` hold exactly. The first of every 32 is the largest.
+/// Returns multiples of 1 / (most + 1), which a rounding to integers up to `most` leaves as they are. The first of
+/// every 32 numbers is the largest.
 inline std::vector<float> OfIntegers(int most, int64_t count, Random& random) {
   const auto steps = static_cast<float>(most);
   std::vector<float> x = random.Floats(count);

@@ -314,8 +314,8 @@ std::vector<double> QueryOf(const PagedAttentionParams& p, const float* query) {
   return out;
 }
 
-/// Returns the keys, or otherwise the values, of a head of the cache at positions [first, end) of a sequence: [end -
-/// first, head_dim].
+/// Returns the keys, or without `keys` the values, of a head of the cache at positions [first, end) of a sequence: [end
+/// - first, head_dim].
 std::vector<double> CachedNumbers(const PagedAttentionParams& p, bool keys, int64_t sequence, int64_t kv, int64_t first,
                                   int64_t end) {
   const KvCacheView& cache = p.cache;
@@ -342,8 +342,8 @@ double Dot(const double* x, const double* y, size_t n) {
   return sums[0] + sums[1] + (sums[2] + sums[3]);
 }
 
-/// Returns the numbers by which a query weighs the values of positions [first, context), and their sum. `key` points to
-/// the first position's key, `position` is the query's.
+/// Returns the numbers by which a query weighs the values of positions [first, context), and their sum, which includes
+/// the weight of a sink. `key` points to the first position's key, `position` is the query's.
 std::pair<std::vector<double>, double> WeightsOf(const PagedAttentionParams& p, const std::vector<double>& query,
                                                  const double* key, int64_t head, int64_t first, int64_t context,
                                                  int64_t position) {

@@ -9,7 +9,7 @@
 #include "kernels/route_experts.h"
 #include "kernels/weight.h"
 
-// Simple fp64 versions of the operations, with which tests compare every backend.
+// Has simple fp64 versions of the operations. Tests compare every backend with them.
 namespace quire::kernels::reference {
 
 /// Expands a weight to fp64, [rows, cols], by the definition of its storage type.

@@ -197,7 +197,8 @@ TEST(SamplingTest, SampleToken_KeepsTheSameTokensAsAFullSort_ForRowsThatAreHardT
   }
 }
 
-// Among tokens with equal logits, those with the lowest ids are kept. Every kept token is sampled at least once.
+// Among tokens with equal logits, top_k and top_p leave those with the lowest ids. Each of these is sampled at least
+// once.
 TEST(SamplingTest, SampleToken_KeepsTheLowestIds_WhenLogitsAreEqual) {
   const std::vector<float> logits(500, 0.5f);
   for (const SamplingParams& params :

@@ -21,8 +21,8 @@ class Disk : public CacheListener {
 
   void OnFindable(const Sequence& sequence, int index) override;
   void OnStateKept(const Sequence& sequence, int num_tokens, CheckpointId id) override;
-  /// Called after every event. `num_sent`: the number of plans that were sent and have not run on the workers.
-  /// `arrived`: all requests so far.
+  /// Must be called after every event. `num_sent`: the number of plans that were sent and have not run on the workers.
+  /// `arrived`: all requests that have arrived.
   void Round(size_t num_sent, std::span<const Arrival> arrived);
   void PlanRan();
   /// Forgets all blocks and tickets, because the worker group was lost.

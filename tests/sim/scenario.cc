@@ -43,8 +43,8 @@ EngineOptions MakeEngine(Random& random) {
   return options;
 }
 
-/// Returns a number of tokens: near the ends of blocks, or any number. The number is at most half of the pool, so that
-/// several requests fit.
+/// Returns a number of tokens: near the ends of blocks, or any number up to 70. The number is at most half of the pool,
+/// so that several requests fit.
 int Length(Random& random, const BlockManagerOptions& blocks) {
   const int size = blocks.block_size, half_pool = (blocks.num_blocks - 1) * size / 2;
   const int around[] = {1, size - 1, size, size + 1, 2 * size};
@@ -126,7 +126,7 @@ void MeetLimits(uint64_t seed, Scenario& scenario) {
   }
 }
 
-/// In some runs, all requests arrive at the same time and grow beyond the blocks that admission planned for, so that
+/// In some runs, the requests arrive four times as fast and grow beyond the blocks that admission planned for, so that
 /// many are preempted.
 void Crowd(uint64_t seed, Scenario& scenario) {
   Random random = RandomOf(seed, Draws::kCrowd);
@@ -272,7 +272,7 @@ void ChangeOptions(uint64_t seed, Scenario& scenario) {
   if (Chance(random, 20)) scenario.interference.change = OneOf(random, {0.01, 0.05, 0.2});
 }
 
-/// In some runs, sequences get drafts: mostly right, mostly wrong, or a mix.
+/// In half of the runs, sequences get drafts, of which about 0, 50, 90 or 100 % are right.
 void GuessDrafts(uint64_t seed, Scenario& scenario) {
   Random random = RandomOf(seed, Draws::kDrafts);
   if (!Chance(random, 50)) return;

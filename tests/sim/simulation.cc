@@ -152,7 +152,8 @@ void Simulation::Interfere() {
   }
 }
 
-/// Turns the prefix cache on or off and changes the time limits of requests, as an operator does.
+/// Turns the prefix cache on or off, and changes the time limits of requests and the target time of a step, as an
+/// operator does.
 void Simulation::ChangeOptions() {
   LiveOptions options;
   options.prefix_caching = changes_.Below(2) == 0;

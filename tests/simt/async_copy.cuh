@@ -1,7 +1,7 @@
 #pragma once
 
-// The emulator's version of kernels/cuda/simt/async_copy.cuh. A copy reads its source when the copy starts. The bytes
-// arrive when the issuing thread has waited for the copy; until then no thread may touch the destination.
+// This is the emulator's version of kernels/cuda/simt/async_copy.cuh. A copy reads its source when the copy starts. The
+// bytes arrive when the issuing thread has waited for the copy; until then no thread may touch the destination.
 
 #include <simt/device.cuh>
 

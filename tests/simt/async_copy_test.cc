@@ -1,5 +1,5 @@
 // Tests copies in flight. No thread may touch their bytes before the issuing thread has waited; other threads must also
-// wait at a barrier.
+// wait at a barrier. Also tests that blocks which depend on each other run in order.
 #include <gtest/gtest.h>
 
 #include <simt/async_copy.cuh>
@@ -134,7 +134,8 @@ TEST(AsyncCopyTest, Emulator_ReportsMisuseOfAsyncCopies) {
   run(BadCopy<CopyBug::kNone>{});
 }
 
-/// Each block appends its number to a list. Only the emulator orders the blocks.
+/// Each block appends its number to a list. With kTogether the emulator runs the blocks in ascending order, otherwise
+/// in random order. A device promises no order.
 template <bool kTogether>
 struct Roll {
   using Params = CopiedInts;

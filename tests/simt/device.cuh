@@ -1,6 +1,6 @@
 #pragma once
 
-// The header that kernels include as <simt/device.cuh> when g++ compiles them for the emulator. The functions have the
+// Kernels include this header as <simt/device.cuh> when g++ compiles them for the emulator. The functions have the
 // names of kernels/cuda/simt/device.cuh; fibers execute them with checks. A trailing parameter Where is the caller's
 // line.
 
@@ -143,8 +143,8 @@ constexpr Executor::BlockOrder OrderOfBlocks() {
   return together ? Executor::BlockOrder::kAscending : Executor::BlockOrder::kRandom;
 }
 
-/// Notes that the kernel is loaded. A kernel is loaded by its first launch, and loading may wait for the device, which
-/// recording a graph forbids.
+/// Notes that the kernel is loaded. A kernel is loaded by its first launch. Loading may wait for the device, which
+/// recording a graph forbids, so a first launch while a graph is recorded throws SimtError.
 inline void Load(const std::type_info& kernel) {
   if (Recording() == nullptr) {
     LoadedKernels().insert(kernel);

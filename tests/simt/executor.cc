@@ -217,7 +217,7 @@ void Executor::TryCollective(int warp, uint32_t mask) {
     t.result = t.kind == Collective::kBallot ? ballot : threads_[static_cast<size_t>(warp * 32 + t.source)]->value;
     t.state = State::kReady;
     ready_.push_back(warp * 32 + lane);
-    // Only the warp barrier among the collectives orders memory (CUDA C++ Programming Guide, warp shuffles and votes:
+    // Among the collectives, only the warp barrier orders memory (CUDA C++ Programming Guide, warp shuffles and votes:
     // "do not imply a memory barrier").
     if (t.kind != Collective::kSyncWarp) continue;
     std::copy(std::begin(clock), std::end(clock), t.clock);
@@ -226,7 +226,7 @@ void Executor::TryCollective(int warp, uint32_t mask) {
 }
 
 void Executor::FailStuck() const {
-  // Name a thread that waits in a collective and the lane that is missing, or otherwise a thread that waits at a
+  // This names a thread that waits in a collective and the lane that is missing, or otherwise a thread that waits at a
   // barrier and a thread that did not arrive.
   for (int i = 0; i < num_threads_; ++i) {
     const Thread& t = *threads_[static_cast<size_t>(i)];

@@ -67,7 +67,7 @@ class Executor final : private Order {
   void BeginGroupMmas() { Running().mmas.begun = group_mmas_ = true; }
   void QueueGroupMma(std::function<void()> multiply, Where where);
   void WaitForGroupMmas();
-  /// Makes the thread's writes so far visible to products of warpgroups, from the next barrier on. Without this call
+  /// Makes the thread's earlier writes visible to products of warpgroups, from the next barrier on. Without this call
   /// the writes stay invisible.
   void ShareWithGroupMmas();
   /// Checks bytes that a product of a warpgroup reads, and returns them.

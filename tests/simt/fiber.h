@@ -17,9 +17,9 @@ class Fiber {
 
   /// Makes the next Resume() enter body(argument). A body that was left unfinished is forgotten with all its locals.
   void Start(Body body, void* argument);
-  /// Runs the body until it yields or returns. Called from outside the body.
+  /// Runs the body until it yields or returns. Only code outside the body may call this.
   void Resume();
-  /// Leaves the body and returns to the caller of Resume(). Called from inside the body.
+  /// Leaves the body and returns to the caller of Resume(). Only the body may call this.
   void Yield();
   bool finished() const { return finished_; }
 

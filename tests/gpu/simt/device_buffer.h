@@ -14,7 +14,8 @@ namespace quire::simt {
 /// access to any other page ends the process. Throws std::bad_alloc.
 class HostDeviceBytes {
  public:
-  /// kPooled is used when QUIRE_ASYNCHRONOUS_LAUNCHES is set: the bytes come from one reservation.
+  /// kExact: page-locked memory of exactly this size. kSparse, for gigabytes: addresses, whose pages Open makes.
+  /// kPooled, when QUIRE_ASYNCHRONOUS_LAUNCHES is set: bytes of one reservation.
   enum class Kind { kExact, kPooled, kSparse };
 
   explicit HostDeviceBytes(size_t bytes);

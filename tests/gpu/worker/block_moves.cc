@@ -103,14 +103,14 @@ class Side {
   }
 
  private:
-  /// Returns the NCCL id that the sending side made.
+  /// Sends `own`, the NCCL id of the giving side, to the other side. Returns this id on both sides.
   std::string Agree(const std::string& own) const {
     if (!gives_) return line_.Hear();
     line_.Say(own);
     return own;
   }
 
-  /// Returns the seconds that a plain send of all bytes takes.
+  /// Returns the seconds of the fastest of kRounds plain sends of all bytes.
   double TimeLink() {
     const DevicePairing pairing = NcclPairing();
     const std::unique_ptr<DevicePair> pair = pairing.meet(Agree(pairing.new_meeting()), gives_, [] { return false; });
@@ -130,7 +130,7 @@ class Side {
     return best;
   }
 
-  /// Returns the seconds that moving all blocks takes, the other side's part included.
+  /// Returns the seconds of the fastest of kRounds moves of all blocks, the other side's part included.
   double Move(DeviceLink& way, const Case& each) {
     BlockMemory blocks;
     for (int64_t i = 0; i < kBlocks; ++i) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Bugs of the tensor-core decode attention; decode_attention_bugs_test.cc must find every one. planting.py
-describes how to run this."""
+"""Lists bugs to plant in the tensor-core decode attention; decode_attention_bugs_test.cc must find every one. planting.py describes how
+to run this."""
 from planting import BARRIER, NO_BARRIER, plant
 
 TILES, ATTENTION = "decode/decode_attention_tiles.cuh", "decode/decode_attention.cuh"

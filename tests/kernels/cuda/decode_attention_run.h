@@ -5,7 +5,7 @@
 
 namespace quire::kernels {
 
-/// How the work of a case is divided over thread blocks, and how the case's arrays lie in memory.
+/// Says how the work of a case is divided over thread blocks, and how the case's arrays lie in memory.
 struct DecodeCut {
   int32_t num_ctas = 3;
   int32_t min_units = kDecodeMinUnits;
@@ -14,8 +14,8 @@ struct DecodeCut {
   bool table_rows = false;  // block tables are rows of a larger array, in another order
 };
 
-/// A case that is planned and run through DecodeAttention. Everything that the kernels must not read is NaN, or a block
-/// id far outside the pool.
+/// Plans a case and runs it through DecodeAttention. What the kernels must not read is a block id far outside the pool
+/// or NaN, except for the keys that DecodeCase describes.
 class DecodeAttentionRun {
  public:
   DecodeAttentionRun(const DecodeShape& shape, uint64_t seed, const DecodeCut& cut);

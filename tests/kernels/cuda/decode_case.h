@@ -27,8 +27,8 @@ struct DecodeShape {
 };
 
 /// Inputs of a decode in "device memory", with shuffled blocks. Everything that no query may see is NaN: slots past the
-/// context and before the window, and blocks of no sequence. Table entries of blocks that must not be read point far
-/// outside the pool.
+/// context and before the window, and blocks of no sequence. Only the keys of every second block are finite there, with
+/// high scores. Table entries of blocks that must not be read point far outside the pool.
 class DecodeCase {
  public:
   explicit DecodeCase(DecodeShape shape, uint64_t seed);

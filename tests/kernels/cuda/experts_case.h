@@ -9,7 +9,7 @@
 
 namespace quire::kernels {
 
-/// A product of rows grouped by expert. Only experts with an even number get rows.
+/// A product of rows grouped by expert. Only experts with an even index get rows.
 struct ExpertsShape {
   int64_t experts, per_token, tokens, n, k;
   bool gathers, biased;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Bugs of latent attention; latent_bugs_test.cc must find every one. planting.py describes how to run this."""
+"""Lists bugs to plant in latent attention; latent_bugs_test.cc must find every one. planting.py describes how to run this."""
 from planting import BARRIER, NO_BARRIER, plant
 
 LOADER, TILES, KERNEL = "latent/latent_loader.cuh", "latent/latent_tiles.cuh", "latent/latent_attention.cuh"

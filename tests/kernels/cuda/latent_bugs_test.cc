@@ -15,7 +15,8 @@ std::vector<LatentShape> Shapes() {
       {.chunks = {{5, 5}, {1, 33}, {2, 0}, {30, 70}}, .resident_table = true},
       {.fp8_cache = true, .block_size = 64, .chunks = {{3, 75}}, .tile_rows = 16},
       {.heads = 2, .chunks = {{3, 1100}, {2, 20}}, .num_ctas = 4},
-      // One thread block has several items, the first ones of a single tile, and long contexts are split.
+      // One thread block has several items, of which the first ones have a single tile each, and long contexts are
+      // split.
       {.decodes = true,
        .heads = 20,
        .chunks = {{1, 20}, {1, 0}, {1, 33}, {1, 1100}},

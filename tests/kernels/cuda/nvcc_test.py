@@ -43,15 +43,15 @@ def quick_words(nvcc):
 
 
 def device_work(nvcc, source, words, quick, version, others=(), more=()):
-    """Returns the work of one source. `others` are words that name folders of this machine and are no part of the key; `more` has further
-    parts of the key (GreenSources.compile)."""
+    """Returns arguments of GreenSources.compile for one source. `others` are words that name folders of this machine and are no part of
+    the key; `more` has further parts of the key."""
     return ([nvcc, *quick, *words, *others, source, "-o", os.devnull], [quick + words, version, *more], source,
             [[words, version, *more]])
 
 
 def flashinfer_work(nvcc, quick, version):
-    """Returns the work for the source with FlashInfer's headers; None if they were not fetched. The key contains the list of their
-    checksums."""
+    """Returns arguments of GreenSources.compile for the source with FlashInfer's headers; None if the headers were not fetched. The key
+    contains the list of their checksums."""
     cached = subprocess.run([os.path.join(ROOT, "tests", "gpu", "fetch-flashinfer"), "--cached"], capture_output=True, text=True)
     if cached.returncode != 0:
         print(f"{WITH_FLASHINFER} is left out: {cached.stderr.strip()}")
@@ -69,7 +69,7 @@ def host_sources():
 
 
 def host_works(nvcc, version):
-    """Returns the work for host sources; none if the toolkit has no NCCL."""
+    """Returns arguments of GreenSources.compile for each host source; none if the toolkit has no NCCL."""
     include = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(nvcc))), "include")
     if not os.path.exists(os.path.join(include, "nccl.h")):
         return []

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Bugs of the one-shot all-reduce; one_shot_bugs_test.cc must find every one. planting.py describes how to run this."""
+"""Lists bugs to plant in the one-shot all-reduce; one_shot_bugs_test.cc must find every one. planting.py describes how to run this."""
 from planting import BARRIER, NO_BARRIER, plant
 
 NAME = "collective/one_shot_all_reduce.cuh"

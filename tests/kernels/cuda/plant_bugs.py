@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Bugs of the attention kernels; planted_bugs_test.cc must find every one. planting.py describes how to run this."""
+"""Lists bugs to plant in the baseline decode kernels; planted_bugs_test.cc must find every one. planting.py describes how to run this."""
 from planting import BARRIER, NO_BARRIER, plant
 
 DECODE, REDUCE, LAUNCH = "paged/paged_decode.cuh", "reduce.cuh", "paged/paged_decode_launch.cuh"

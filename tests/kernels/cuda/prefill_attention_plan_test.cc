@@ -41,7 +41,7 @@ TEST(PlanPrefillTest, PlanPrefill_CountsOnlyKeysInTheWindow) {
 }
 
 TEST(PlanPrefillTest, PlanPrefill_SplitsATileIntoEqualParts_WhenTheDeviceWouldIdle) {
-  // 264 thread blocks for 8 KV heads give 33 slots. 16 queries of 4 heads after 32,768 tokens fill one tile.
+  // 264 thread blocks for 8 KV heads give 33 slots. 16 queries of 4 heads after 32,768 tokens need only one tile.
   const PrefillSplit split{264, 8};
   const std::vector<int32_t> starts{0, 16}, contexts{32784}, heads{0, 4, 8, 12, 16, 20, 24, 28, 32};
   std::vector<PrefillTile> tiles(static_cast<size_t>(PrefillTileCapacity(16, 1, 4, 128, split)));
@@ -68,7 +68,8 @@ TEST(PlanPrefillTest, PlanPrefill_SplitsATileIntoEqualParts_WhenTheDeviceWouldId
 TEST(PlanPrefillTest, PlanPrefill_SplitsNoTile_WhenThereAreManyTilesOrContextsAreShort) {
   const PrefillSplit split{264, 8};
   std::vector<PrefillMerge> merges(static_cast<size_t>(split.MaxMerges()));
-  // A prompt of 33 tiles, and a tile of 1,000 positions, which is shorter than two parts.
+  // The first case is a prompt of 33 tiles, as many as there are slots. The second one is a tile of 1,000 positions,
+  // which is shorter than two parts.
   for (const auto& [queries, context] : {std::pair{33 * 32, 9000}, {2, 1000}}) {
     const std::vector<int32_t> starts{0, queries}, contexts{context}, heads{0, 4, 8, 12, 16, 20, 24, 28, 32};
     std::vector<PrefillTile> tiles(static_cast<size_t>(PrefillTileCapacity(queries, 1, 4, 128, split)));

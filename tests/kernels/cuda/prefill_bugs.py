@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Bugs of prefill attention; prefill_bugs_test.cc must find every one. planting.py describes how to run this."""
+"""Lists bugs to plant in prefill attention; prefill_bugs_test.cc must find every one. planting.py describes how to run this."""
 from planting import BARRIER, NO_BARRIER, plant
 
 KERNEL, TILES, F32 = "prefill/prefill_attention.cuh", "prefill/prefill_attention_tiles.cuh", "prefill/prefill_attention_scalar.cuh"

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Bugs of products of experts with quantised weights; quantized_experts_bugs_test.cc must find every one. planting.py says how to run this."""
+"""Lists bugs to plant in products of experts with quantised weights; quantized_experts_bugs_test.cc must find every one. planting.py
+describes how to run this."""
 from planting import BARRIER, NO_BARRIER, plant
 
 EXPERTS = "experts/quantized_expert_matmul.cuh"

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Bugs of products with quantised weights; quantized_gemm_bugs_test.cc must find every one. planting.py describes how to run this."""
+"""Lists bugs to plant in products with quantised weights; quantized_gemm_bugs_test.cc must find every one. planting.py describes how to
+run this."""
 from planting import BARRIER, NO_BARRIER, plant
 
 GEMM, PIECE = "products/quantized_gemm.cuh", "products/quantized_piece.cuh"

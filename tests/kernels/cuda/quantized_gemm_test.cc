@@ -82,7 +82,7 @@ TEST(QuantizedGemmTest, ExpandQuantized_GivesTheNumbersOfTheWeight) {
 }
 
 TEST(QuantizedGemmTest, ExpandQuantized_GivesEveryNumberOfMxFp4) {
-  // Block i of the 16 blocks has nibble i everywhere. Scales range from the smallest to the largest.
+  // Block i of the 16 blocks has nibble i everywhere. The scales are 2^-8 to 2^7.
   for (const NumberType dtype : kDTypes) {
     const simt::DeviceBuffer<std::byte> weight(QuantizedBytes(NumberType::kMxFp4, 1, 512));
     for (int64_t i = 0; i < 256; ++i) weight[i] = static_cast<std::byte>(i / 16 * 17);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Bugs of the sampling kernels; sampling_bugs_test.cc must find every one. planting.py describes how to run this."""
+"""Lists bugs to plant in the sampling kernels; sampling_bugs_test.cc must find every one. planting.py describes how to run this."""
 from planting import BARRIER, NO_BARRIER, plant
 
 MATH, SELECT, DRAW = "sampling/sampling_math.cuh", "sampling/sampling_select.cuh", "sampling/sampling_draw.cuh"

@@ -46,9 +46,9 @@ Drawn DrawWhole(const std::vector<SamplingRow>& batch);
 /// tokens on. The results of two ranks must be the same.
 Drawn DrawSharded(const std::vector<SamplingRow>& batch, const std::vector<int64_t>& shards, int num_candidates);
 
-/// Compares the results with kernels/cpu/sampling.cc; empty if they agree. A token may differ where the uniform number
-/// or the limit of top-p is within 1e-6 of a boundary between tokens, because the GPU's exponentials are fp32.
-/// `near_misses` counts such tokens.
+/// Describes how the result differs from that of kernels/cpu/sampling.cc; empty if both agree. A token may differ where
+/// the uniform number or the limit of top-p is within 1e-6 of a boundary between tokens, because the GPU's exponentials
+/// are fp32. `near_misses` counts such tokens.
 std::string Difference(const SamplingRow& row, const DrawnToken& drawn, int& near_misses);
 
 }  // namespace quire::kernels

@@ -128,8 +128,8 @@ TEST(SamplingTest, Draws_EqualTheDrawsOfTheCpu_InThousandsOfRows) {
   EXPECT_LE(near_misses, rows / 1000);  // boundaries between tokens move by about 1e-7 each
 }
 
-/// Returns Pearson's statistic of sampled tokens against the exact probabilities of kept tokens, in standard deviations
-/// above its mean.
+/// Returns Pearson's statistic of sampled tokens against the exact probabilities of the tokens with a weight above 0,
+/// in standard deviations above its mean.
 double ChiSquareScore(const std::vector<double>& weights, const std::vector<DrawnToken>& drawn) {
   double total = 0, statistic = 0;
   for (const double w : weights) total += w;

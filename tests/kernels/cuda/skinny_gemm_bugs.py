@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Bugs of the skinny GEMM; skinny_gemm_bugs_test.cc must find every one. planting.py describes how to run this."""
+"""Lists bugs to plant in the skinny GEMM; skinny_gemm_bugs_test.cc must find every one. planting.py describes how to run this."""
 from planting import BARRIER, NO_BARRIER, plant
 
 GEMM = "products/skinny_gemm.cuh"

@@ -16,7 +16,7 @@ using reference::WriteNumber;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kEpsilon = 1e-3;
-/// Fills [rows, columns] with numbers, and the gaps between the rows with NaN (at most the 64 elements next to a row).
+/// Fills [rows, columns] with numbers, and the gaps between the rows with NaN (at most the 64 elements after a row).
 void Fill(void* array, NumberType type, int64_t rows, int64_t columns, int64_t stride, test::Random& random) {
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t end = r + 1 < rows ? std::min(stride, columns + 64) : columns;

@@ -39,7 +39,7 @@ TEST(SamplingSweep, SampleRows_DrawsTheSameTokensAsTheCpu_OverRandomBatches) {
   EXPECT_LE(near_misses, 2 + rows / 250);
 }
 
-/// Returns a pool of blocks whose bytes differ from block to block.
+/// Returns `count` random bytes, for a pool whose blocks must have different bytes.
 std::vector<std::byte> RandomBytes(test::Random& random, int64_t count) {
   std::vector<std::byte> bytes(static_cast<size_t>(count));
   for (std::byte& b : bytes) b = static_cast<std::byte>(random.Below(256));
