@@ -132,7 +132,7 @@ TEST_P(WholeAnswerTest, SharedPrompt_IsCountedOnce) {
   EXPECT_LT(with, 1000);
 }
 
-TEST_P(WholeAnswerTest, MostBytes_BoundsTheNextPiece) {
+TEST_P(WholeAnswerTest, Next_ReturnsAtMostTheRequestedBytes_PlusMostBytes) {
   std::vector<AnswerChoice> choices = Choices(3, 0, 0);
   for (AnswerChoice& choice : choices) choice.text = std::string(100'000, '\1');  // \u0001
   WholeAnswer answer(Builder(), std::move(choices), false, {5, 6, 1});

@@ -343,7 +343,7 @@ class PrivateNetworkTest(unittest.TestCase):
                 self.assertNotIn(b"quire-loopback", read(f"/proc/{pid}/environ") + read(f"/proc/{pid}/maps"))
 
     # This test shows that the two tests before it are able to fail.
-    def test_mpirun_is_reachable_where_the_module_is_missing(self):
+    def test_mpirun_is_reachable_when_the_library_that_confines_it_is_missing(self):
         with tempfile.TemporaryDirectory() as folder:
             for name in ("quire", "quire-worker"):
                 shutil.copy2(os.path.join(os.path.dirname(QUIRE), name), folder)
@@ -355,7 +355,7 @@ class PrivateNetworkTest(unittest.TestCase):
                 self.assertTrue(self.reachable(ports))
                 self.assertIn("listens on all interfaces", server.text())
 
-    def test_private_network_works_for_an_ordinary_user(self):
+    def test_mpirun_of_an_ordinary_user_is_unreachable_in_a_private_network(self):
         try:
             subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "unshare", "-Urn", "true"], check=True, capture_output=True)
         except (OSError, subprocess.CalledProcessError):

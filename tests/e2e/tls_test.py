@@ -200,7 +200,7 @@ class TlsTest(unittest.TestCase):
                 length = int(line.split(b":")[1])
         return status, f.read(length)
 
-    def test_request_sent_during_another_is_answered_next_over_tls(self):
+    def test_request_sent_while_another_runs_is_answered_after_it_over_tls(self):
         long = json.dumps({"prompt": [5], "max_tokens": 300, "ignore_eos": True}).encode()
         with self.connect() as s, s.makefile("rb") as f:
             s.sendall(head("POST", "/v1/completions", body=long))

@@ -188,7 +188,7 @@ class StrangerTest(unittest.TestCase):
         self.assertIn("pwned", done.stdout)
         self.assertEqual([c for c in done.stdout if (ord(c) < 32 and c != "\n") or 0x7f <= ord(c) < 0xa0], [])
 
-    def test_top_ends_with_1_on_malformed_answers(self):
+    def test_top_exits_with_status_1_when_answers_are_malformed(self):
         for status in ("", "[]", "5", "{", "{}", '{"version":5}', "[" * 1000):
             done = self.watch(status, '{"requests": [], "not_listed": 0}')
             self.assertEqual((done.returncode, done.stdout), (1, ""), status)

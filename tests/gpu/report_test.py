@@ -110,7 +110,7 @@ class PlanTest(unittest.TestCase):
             self.assertGreaterEqual(left, 0)
             self.assertGreater(seen, 0)
 
-    def test_allowance_ends_a_part_before_a_short_run_ends(self):
+    def test_allowance_of_a_part_leaves_time_to_finish_a_short_run(self):
         self.assertEqual(parts.allowance(plan.PARTS[3], plan.PARTS[4:], 15), 5)
 
     def test_parts_are_ordered_by_importance(self):
@@ -268,7 +268,7 @@ class ReportTest(Folder):
         self.assertEqual(said["decode attention 1 x 32K, GQA 4, bf16"], (">= 0.6", "not measured", "-", "-"))
         self.assertEqual(said["qkv, 1 rows: best choice"][2], "0.62 of copy")
 
-    def test_goals_fit_into_the_last_6000_characters_of_a_call(self):
+    def test_text_of_the_goals_is_shorter_than_6000_characters(self):
         text = goals.text(example())
         self.assertLess(len(text), 6000)
         self.assertIn("1 checked, 0 wrong", text)

@@ -284,7 +284,7 @@ LIMITS = [
     Mutant("a part of an answer is one piece", "coordinator/http/piecewise_text.h", "std::min(bytes - text.size(), made_.size() - given_)", "made_.size() - given_",
            ["coordinator/whole_answer_test:PartedTextTest*"]),
     Mutant("texts of answers are charged as they are", "coordinator/api/openai/whole_answer.cc", "(1 + kEscapedBytes) * bytes", "0 * bytes",
-           ["coordinator/whole_answer_test:*MostBytes_Bound*"]),
+           ["coordinator/whole_answer_test:*PlusMostBytes*"]),
     Mutant("an answer's text waits for its client uncharged", "coordinator/api/openai/piece_sending.cc", "(void)exchange.HoldMade(text->made_bytes() + piece->size());",
            "(void)exchange.HoldMade(0);", overload("RepeatedAnswerTest.test_unread_rerank_answers_are_charged_to_the_request_memory")),
     Mutant("settings that answers repeat stay after the last one", "coordinator/api/openai/responses_answer.cc", "std::string().swap(terms.settings);", "",

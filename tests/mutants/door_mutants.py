@@ -121,7 +121,7 @@ MUTANTS = [
            tls("TlsTest.test_slow_tls_handshakes_are_closed_and_count_as_connections")),
     Mutant("tls: a client's end is seen with its socket's only", END, "  ReadEarly();\n}", "  PollForEnd();\n}", tls("TlsTest.test_tls_requests_end_when_the_client_disconnects")),
     Mutant("tls: the connection ends without a goodbye", END, "if (gone_ || said_goodbye_) co_return;", "co_return;", tls("TlsTest.test_tls_connection_serves_pipelined_requests")),
-    Mutant("tls: what came early is lost", END, "self->buffer_.commit(1);", "", tls("TlsTest.test_request_sent_during_another_is_answered_next_over_tls")),
+    Mutant("tls: what came early is lost", END, "self->buffer_.commit(1);", "", tls("TlsTest.test_request_sent_while_another_runs_is_answered_after_it_over_tls")),
     Mutant("audit: prompts are shown", "coordinator/api/access/audit_log.cc", "const bool brief = IsShown(name) &&", "const bool brief =",
            logs("LogsTest.test_audit_log_names_the_operator_and_the_parameters")),
     Mutant("access log: paths with their query", READING, "record.path = request_.path;", 'record.path = request_.path + "?" + request_.query;',

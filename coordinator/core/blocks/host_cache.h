@@ -16,10 +16,9 @@ namespace quire {
 
 /// Copies of cached device blocks in free blocks of the host pool. Such a host block stays free: a later allocation may
 /// take the block, and the copy is then forgotten. A copy is found by its hash and its tokens. A few blocks are copied
-/// with each step: first those that this step reuses, because copies to the host are made before anything is
-/// overwritten, then those that are still cached on the device, in the order in which the device pool will reuse them.
-/// A state that is kept behind a block is copied with the block, while both are cached. There are no copies for models
-/// whose layers all have a sliding window.
+/// with each step: first those that this step reuses, before anything is overwritten, then those that are still cached
+/// on the device, in the order in which the device pool will reuse them. A state that is kept behind a block is copied
+/// with it, while both are cached. There are no copies for models whose layers all have a sliding window.
 class HostCache : public CacheListener {
  public:
   HostCache(const BlockManagerOptions& options, BlockPool& device, BlockPool& host, PrefixSharing& prefixes);

@@ -106,7 +106,7 @@ void ExpectCovers(const Planned& p, const Batch& contexts, const std::vector<int
   EXPECT_LE(next_slot, p.size.MaxSlots());
 }
 
-TEST(DecodePlanTest, PlanDecode_CoversRandomBatchesOnceAndEvenly) {
+TEST(DecodePlanTest, PlanDecode_CoversEveryPositionOnceAndEvenly_InRandomBatches) {
   test::Random random(1);
   for (int round = 0; round < 3000; ++round) {
     Batch contexts(static_cast<size_t>(random.Between(1, 40)));

@@ -51,7 +51,7 @@ TEST(DecodeAttentionTest, DecodeAttention_EqualsReference_ForManyContextLengths)
   }
 }
 
-TEST(DecodeAttentionTest, SplitContexts_CombineToTheSameResult) {
+TEST(DecodeAttentionTest, DecodeAttention_EqualsReference_WhenContextsAreSplit) {
   uint64_t seed = 100;
   for (const NumberType dtype : {NumberType::kF16, NumberType::kBF16}) {
     for (const int32_t head_size : {64, 96, 256}) {

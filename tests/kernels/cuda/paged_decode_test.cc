@@ -50,7 +50,7 @@ TEST(PagedDecodeTest, PagedDecode_EqualsReference_ForManyContextLengths) {
   }
 }
 
-TEST(PagedDecodeTest, Partitions_CombineToTheReferencesResult) {
+TEST(PagedDecodeTest, PagedDecode_EqualsReference_WhenContextsEndAroundPartitions) {
   uint64_t seed = 100;
   for (const NumberType dtype : {NumberType::kF32, NumberType::kF16, NumberType::kBF16}) {
     for (const int32_t block_size : {8, 16, 32, 64}) {

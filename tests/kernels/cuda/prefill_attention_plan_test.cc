@@ -183,7 +183,7 @@ TEST(PlanPrefillTest, PlanPrefill_GivesEveryRowOfEveryKvHeadItsPositionsOnce) {
   EXPECT_GT(parts, 500);
 }
 
-TEST(PlanPrefillTest, PrefillTileCapacity_IsReached_AndSuffices) {
+TEST(PlanPrefillTest, PrefillTileCapacity_EqualsTheNumberOfTiles_WhenEverySequenceNeedsAPartialTile) {
   std::vector<int32_t> starts{0}, contexts;
   const std::vector<int32_t> heads{0, 4};
   for (int s = 0; s < 10; ++s) {
