@@ -58,8 +58,8 @@ struct Setup {
   double tolerance = 1e-3;  // tolerance of log-probabilities
 };
 
-/// Serves all cases and compares every token and log-probability. Stores the log-probabilities of each case's first
-/// choice in `logprobs`.
+/// Serves all cases and compares every token and log-probability. If the pointers are not null, stores the number of
+/// preemptions, and the log-probabilities of each case's first choice.
 void ExpectGolden(const ModelFiles& files, const std::vector<Golden>& cases, const Setup& setup,
                   int64_t* preemptions = nullptr, std::vector<std::vector<float>>* logprobs = nullptr) {
   const int max_model_len = 2200;
@@ -373,7 +373,8 @@ TEST(HybridFilesTest, TokensEqualTransformers_WhenTheFilesHoldAVisionModelToo) {
   }
 }
 
-// The quickstart model. Run with QUIRE_TEST_MODEL=FILE.gguf; tests/run fetches the file and sets it.
+// A setup for the quickstart model. Its test runs only if QUIRE_TEST_MODEL=FILE.gguf is set; tests/run fetches the file
+// and sets the variable.
 struct RealCase {
   const char* name;
   Setup setup;
