@@ -34,8 +34,9 @@ void PredictionStack::Read(const Computed& computed, const SequenceTable& table)
   Pass();
 }
 
-/// Adds to the pass the member's rows whose tokens remain after verification. `first_row`: the member's first row in
-/// the step.
+/// Adds to the pass the member's rows whose tokens remain after verification, from FirstReadable on. Computes the pass
+/// whenever it is full. Also stores the hidden states that later rows need. `first_row`: the member's first row in the
+/// step.
 void PredictionStack::Read(const BatchMember& member, int rows, const Computed& computed, int64_t first_row,
                            const SequenceTable& table) {
   const SequenceState& s = table.at(member.slot);

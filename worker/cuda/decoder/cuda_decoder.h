@@ -157,8 +157,8 @@ class CudaDecoder final : private DecoderOps {
   void MakeLayerInputs();
   /// Returns `count` rows of `width` numbers in the form of a table for the operation Embedding.
   kernels::Weight Table(const void* rows, int64_t count, int64_t width) const;
-  /// residual += x * weight^T + bias, either now or later as the pending addition. With after_norm, now: residual =
-  /// (residual + norm(the sum over all ranks)) * scale.
+  /// residual += residual_scale * x * weight^T + bias, either now or later as the pending addition. With after_norm,
+  /// now: residual = (residual + norm(the sum over all ranks)) * scale.
   void AddProduct(const void* x, int64_t k, const DeviceMatrix& weight, const void* bias, const void* after_norm,
                   float scale);
   /// residual = (residual + norm(the sum over ranks of delta)) * scale.
