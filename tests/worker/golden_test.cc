@@ -119,8 +119,8 @@ void ExpectGolden(const ModelFiles& files, const std::vector<Golden>& cases, con
   }
 }
 
-/// Returns the tolerance of log-probabilities. The engine rounds activations to 16 bits if weights are quantised. If
-/// minima or widened weights are also rounded to fp16, the error is larger (docs/limits.md).
+/// Returns the tolerance of log-probabilities. The engine rounds activations to 16 bits if weights are quantised. If it
+/// also rounds minima to fp16, or expands weights to fp16, the error is larger (docs/limits.md).
 double ToleranceOf(const std::string& model) {
   const std::map<std::string, double> others = {
       {"gptq_asym", 0.02},    {"awq", 0.02},        {"gptq_act", 5e-3},    {"packed", 5e-3}, {"int8", 5e-3},

@@ -37,7 +37,7 @@ class DraftStack final : public Guesser {
   std::vector<Draft> Guess(const std::vector<GuessOrder>& orders, const SequenceTable& table) override;
 
  private:
-  /// A sequence in a pass for which a guess is ordered.
+  /// A sequence of a pass. A guess about this sequence is ordered.
   struct Lane {
     const SequenceState* sequence;
     Draft draft;
