@@ -28,8 +28,8 @@ constexpr milliseconds kFirstAnswer(20'000);
 
 int64_t Micros(Clock::duration time) { return std::chrono::duration_cast<microseconds>(time).count(); }
 
-/// Returns the time to wait for the answer to a heartbeat: `usual` plus an allowance of 4 * late, but at most
-/// kMostForBusyness. `late` says how late threads here or at the coordinator have recently woken up. A heartbeat and
+/// Returns the time to wait for the answer to a heartbeat: `usual` plus an allowance of 4 * late (at most
+/// kMostForBusyness). `late` says how late threads here or at the coordinator have recently woken up. A heartbeat and
 /// its answer need four wake-ups: a thread and its socket's thread on both sides.
 Clock::duration Patience(Clock::duration usual, Clock::duration late) {
   return usual + std::min<Clock::duration>(4 * late, kMostForBusyness);

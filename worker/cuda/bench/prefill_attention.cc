@@ -71,8 +71,8 @@ class PrefillCase {
     return output;
   }
 
-  /// Returns the operations of the two products: 2 FLOP for every head, query, visible position and number of a head,
-  /// in each product.
+  /// Returns the operations of the two products: each takes 2 FLOP for every head, query, visible position and
+  /// dimension of a head.
   double flops() const {
     const double seen =
         chunks_.queries * (chunks_.context - chunks_.queries) + chunks_.queries * (chunks_.queries + 1.0) / 2;
