@@ -528,7 +528,7 @@ TYPED_TEST(GateSquaresTest, GateSquares_GiveTheNormOfEachGroup_WhenSummedOverAll
   });
 }
 
-TEST(GateSquaresOnCpuTest, GateSquares_LeaveTheRows_WithoutGates) {
+TEST(GateSquaresOnCpuTest, GateSquares_LeaveTheRowsUnchanged_WithoutGates) {
   const int64_t tokens = 3, group_size = 21, groups = 2, columns = group_size * groups;
   Random random(4);
   const Floats before = RandomFloats(tokens * columns, random, 1);

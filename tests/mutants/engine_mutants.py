@@ -210,7 +210,7 @@ MUTANTS = [
     Mutant("memory: logits of a step are no memory", "worker/cpu/working_memory.cc", "if (shard.is_last()) bytes += draw_rows * shard.vocab.size() * kFloat;", "",
            ["worker/working_memory_test:*RowsThatDraw*"]),
     Mutant("memory: a guesser takes memory on every rank", "worker/cpu/cpu_engine.cc", "if (!is_rank_0) sizes.draft.files = nullptr;", "(void)is_rank_0;",
-           ["worker/working_memory_test:*Guesser*"]),
+           ["worker/working_memory_test:*CountsTheDraftModel*"]),
     Mutant("memory: a list of buffers leaves out the inputs of layers", "worker/cpu/cpu_activations.cc", "make(gated_input, max_tokens * spec.layer_input_size);",
            "gated_input.resize(static_cast<size_t>(max_tokens * spec.layer_input_size));", ["worker/working_memory_test:*BytesOfActivations*"]),
     Mutant("memory: pages of the model's file stay mapped", "worker/model/mapped_pages.h", "files_.ReleasePages();", ";",

@@ -46,7 +46,7 @@ MUTANTS = [
            "      WaitFor(way);\n      kernels::PackRuns(stream, params);", "      kernels::PackRuns(stream, params);\n      WaitFor(way);", pairs("LinkIsClosed")),
     Mutant("moves: every piece is the first one", CARRIER, "int64_t i = begin; i < std::min(total, begin + most)", "int64_t i = 0; i < std::min(total - begin, most)",
            pairs("SeveralPieces")),
-    Mutant("moves: the second run of a block is packed onto the first", CARRIER, "    at += run.bytes;\n", "", pairs("HeadsAtTheirNewPlaces")),
+    Mutant("moves: the second run of a block is packed onto the first", CARRIER, "    at += run.bytes;\n", "", pairs("CopiesRangesToOtherPlacesInABlock")),
     Mutant("moves: a packed run lies where it does in its block", "kernels/cuda/elementwise/pack_runs.cuh", "now.at + (at - now.packed_at)", "at",
            ["kernels/cuda/pack_runs_test:*"]),
     Mutant("moves: of a long block only the first piece is packed", "kernels/cuda/elementwise/pack_runs.cuh",

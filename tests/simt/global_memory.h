@@ -30,8 +30,8 @@ struct Range {
   // True for memory of another device. The emulator delivers a plain write there only when a release orders it
   // (Executor::Release) or when the launch ends.
   bool remote = false;
-  // True once a kernel has written into the range. Other kernels that run at the same time may read an unwritten range,
-  // such as weights.
+  // True once a kernel has written into the range, or after MarkWritten. A kernel may read a range that nothing has
+  // written, such as weights, before it waits for the kernel before it.
   bool written = false;
   std::shared_ptr<Writers> writers = nullptr;  // null until a kernel writes
 };

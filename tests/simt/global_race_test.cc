@@ -19,7 +19,8 @@ struct RacedBytes {
   uint8_t* out;
 };
 
-/// Launches Kernel in other orders of its blocks until one fails; returns the error, or an empty text.
+/// Launches Kernel with up to 20 random orders of its blocks, until a launch fails. Returns the error, or an empty text
+/// if none fails.
 template <class Kernel>
 std::string ErrorInSomeOrder(const typename Kernel::Params& params) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
@@ -33,7 +34,8 @@ std::string ErrorInSomeOrder(const typename Kernel::Params& params) {
   return "";
 }
 
-/// Each block writes one byte, and reads the byte that is `kAway` bytes further on.
+/// Each block writes one byte, reads the byte that is `kAway` bytes further on, and writes what it read into its own
+/// byte.
 template <int kAway>
 struct WriteAndRead {
   using Params = RacedBytes;
@@ -86,7 +88,8 @@ struct RacedWords {
   uint32_t* words;
 };
 
-/// Counts blocks by atomic operations. The last block sets the count back by a plain write.
+/// Counts blocks by atomic operations on word 0. The last block sets this count back to 0 by a plain write, and writes
+/// the number of blocks to word 1.
 struct CountBlocks {
   using Params = RacedWords;
   static void Run(const RacedWords& p) {
@@ -123,7 +126,8 @@ struct Message {
   uint32_t *text, *flag;  // text: a word for each of 64 threads, and one for the numbers that arrived before the flag
 };
 
-/// Lets 64 threads write to another device. Thread 0 sets a flag there, after a barrier or without one.
+/// Lets 64 threads write to another device. Thread 0 sets a flag there, after a barrier or without one, and then counts
+/// the words that have arrived.
 template <bool kBarrier>
 struct SendMessage {
   using Params = Message;

@@ -30,8 +30,8 @@ void ShareGroupRows(void* const (&lanes)[32]) {
   }
 }
 
-/// Reads 16 numbers of a column of B: 8 neighbouring numbers (a unit of 16 bytes) from each of the two groups of the
-/// matrix.
+/// Reads column `column` of B, which has 16 numbers: 8 neighbouring numbers (a unit of 16 bytes), and 8 others that
+/// begin `group_stride` elements further on.
 template <class T>
 void ReadGroupColumn(const GroupMatrix<T>& b, int column, float (&numbers)[16], Where where) {
   for (int group = 0; group < 2; ++group) {

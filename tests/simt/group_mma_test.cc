@@ -16,7 +16,8 @@ constexpr int kGroupRows = 128, kGroupDepth = 48, kPad = 4;  // two warpgroups
 
 enum class Slip { kNone, kNotShared, kNoBarrier, kReadEarly, kNotBegun, kWrittenEarly, kLeavesEarly, kOneWarpLess };
 
-/// d [128, n] += a [128, 48] * b [n, 48]^T.
+/// Adds a * b^T to d with two warpgroups, and makes the mistake `slip`. The shapes are d [128, kColumns], a [128, 48]
+/// and b [kColumns, 48].
 template <class T, int kColumns>
 struct GroupProduct {
   struct Params {

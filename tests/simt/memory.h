@@ -23,8 +23,8 @@ struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Vec {
   T v[N];
 };
 
-/// Stands for an element of checked memory, which reads and writes go through. Valid only in the expression that made
-/// it.
+/// Stands for one element of a memory. Every read and write of the element calls the memory's Read and Write, which
+/// check the access. The object is valid only in the expression that made it.
 template <class Memory, class T>
 class Element {
  public:

@@ -7,8 +7,8 @@
 
 namespace quire::simt {
 
-/// The 16-bit and 8-bit formats as GPUs have them: numbers are rounded to nearest even; E4M3 saturates at +-448 and has
-/// one NaN (OCP 8-bit Floating Point Specification, OFP8).
+/// The 16-bit and 8-bit formats as GPUs have them. Numbers are rounded to nearest even. E4M3 saturates at +-448; an
+/// E4M3 number is NaN if its bits apart from the sign are all set (OCP 8-bit Floating Point Specification, OFP8).
 struct Half {
   uint16_t bits;
 };

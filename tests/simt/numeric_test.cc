@@ -7,8 +7,8 @@
 namespace quire::simt {
 namespace {
 
-/// Expects that every number of a format survives the conversion to float and back, and that halfway points round to
-/// the even neighbour.
+/// Expects that every finite number of a format survives the conversion to float and back, and that halfway points
+/// between two numbers round to the even one.
 template <class T, class Bits>
 void ExpectRoundTrip(Bits largest_finite) {
   for (Bits bits = 0; bits <= largest_finite; ++bits) {

@@ -1,4 +1,5 @@
-// Tests kernels that may start before their predecessors end.
+// Tests how the emulator checks a kernel that may start before its predecessor ends: which memory the kernel may touch
+// before it waits for the predecessor.
 #include <gtest/gtest.h>
 
 #include <simt/device.cuh>

@@ -30,13 +30,13 @@ class SharedArray {
   void Write(Index i, const V& value) const {
     std::memcpy(Bytes<V>(i, Access::kWrite), static_cast<const void*>(&value), sizeof(V));
   }
-  /// Returns the bytes of a V at element i, after a check.
+  /// Checks and records an access to a V that begins at element i. Returns the bytes of the V.
   template <class V>
   std::byte* Bytes(Index i, Access access) const {
     return Executor::Current().Shared(Offset<V>(i), sizeof(V), access, i.where);
   }
-  /// Returns the elements' offset in the block's shared memory, after a check of bounds and alignment; it notes no
-  /// access.
+  /// Returns the offset, in the block's shared memory, of a V that begins at element i. Checks bounds and alignment,
+  /// but records no access.
   template <class V>
   int64_t Offset(Index i) const {
     Executor& executor = Executor::Current();

@@ -8,8 +8,8 @@ namespace quire::simt {
 
 enum class Access { kRead, kWrite, kAtomic };
 
-/// The last access to a byte of shared memory: the thread, the number of block barriers so far in the process (a new
-/// block counts as one), and the number of the thread's warp barriers so far.
+/// Describes one access to shared memory. `epoch` is the number of block barriers so far in the process (a new block
+/// counts as one). `time` is the number of warp barriers of the thread so far.
 struct Stamp {
   uint32_t epoch = 0;
   uint32_t time = 0;
@@ -31,7 +31,7 @@ class Order {
 /// bytes that the block has always touched together share one history. Such a group of bytes is called a grain.
 class SharedMemory {
  public:
-  /// Makes fresh bytes for a block, whose accesses carry epochs from first_epoch on.
+  /// Makes fresh bytes for a block. All accesses of the block have epochs of at least `first_epoch`.
   void Begin(size_t bytes, uint32_t first_epoch);
 
   size_t size() const { return bytes_.size(); }
@@ -41,7 +41,8 @@ class SharedMemory {
     const char* what = nullptr;  // null: the access is fine
     Stamp other;                 // the other access of a race
   };
-  /// Checks and records an access to bytes [offset, offset + size), which are inside the memory.
+  /// Checks and records an access to bytes [offset, offset + size), which must be inside the memory. Returns what is
+  /// wrong with the access, if anything.
   Fault Note(size_t offset, size_t size, Access access, const Stamp& now, const Order& order);
   /// Starts a copy by now.thread, which may write the bytes at any time until EndCopy: no thread may touch these bytes
   /// until then.

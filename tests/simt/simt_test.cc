@@ -16,7 +16,7 @@ struct Ints {
   int* out;
 };
 
-/// Runs Kernel with the seeds 1 to 20, with and without a switch of threads at accesses to shared memory.
+/// Runs Kernel with the seeds 1 to 20. With even seeds, threads may also be switched at accesses to shared memory.
 template <class Kernel>
 void LaunchWithSeeds(int64_t blocks, int threads, int64_t shared_bytes, const typename Kernel::Params& params) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
@@ -25,7 +25,7 @@ void LaunchWithSeeds(int64_t blocks, int threads, int64_t shared_bytes, const ty
   }
 }
 
-/// out[block * threads + i] = the value that thread threads - 1 - i put into shared memory
+/// Runs with 96 threads: out[block * 96 + i] = the value that thread 95 - i puts into shared memory.
 template <bool kBarrier>
 struct Reverse {
   using Params = Ints;
@@ -61,7 +61,8 @@ TEST(SimtTest, Emulator_ReportsAMissingBarrier) {
   }
 }
 
-/// Exchanges values twice through the same array. The second round's writes must wait for the first round's reads.
+/// Exchanges values twice through the same array. The second round's writes must wait for the first round's reads; they
+/// do so only with kBarrier.
 template <bool kBarrier>
 struct TwoRounds {
   using Params = Ints;
@@ -218,7 +219,7 @@ struct Planted {
     if (kBug == Bug::kSourceNotInMask && ThreadX() < 16) ShuffleXor(sum, 16, 0xffff);
     if (kBug == Bug::kMisaligned) LoadVec<4>(neighbour, 2);
   }
-  /// Half of the warp waits for the other half, which never arrives.
+  /// Half of the second warp waits for the warp's other half, which never arrives.
   static void ShuffleForever() {
     if (ThreadX() < 48) ShuffleXor(0, 1);
   }
@@ -272,7 +273,8 @@ TEST(SimtTest, Emulator_ReportsAccessesBeyondAnAllocation) {
   ExpectError([&] { Launch<Fill>({3}, 32, 0, CudaStream{}, {on_host}); }, "global access out of");
 }
 
-/// Touches the last block of a pool of more than 2^31 elements.
+/// Reads bytes of block number `block` of a pool of more than 2^31 bytes. Blocks are `stride` bytes apart. The block's
+/// offset is computed in the type Offset.
 template <class Offset>
 struct FarBlock {
   struct Params {

@@ -10,16 +10,17 @@
 
 namespace quire::simt {
 
-/// Work that is given to a stream. The work runs at once, or is kept while the calling thread records a graph.
+/// Work that is submitted to a stream. It runs at once, or is recorded if the calling thread records a graph.
 using Work = std::function<void()>;
 
-/// Returns where the calling thread keeps submitted work; null if work runs as soon as it is submitted.
+/// Returns the list that receives work which the calling thread submits; null if the thread records no graph, so that
+/// work runs at once.
 inline std::vector<Work>*& Recording() {
   thread_local std::vector<Work>* recording = nullptr;
   return recording;
 }
 
-/// Counts the work that all threads have recorded so far.
+/// Returns a counter of the submissions that all threads of the process have recorded in graphs.
 inline std::atomic<int64_t>& NumRecorded() {
   static std::atomic<int64_t> recorded{0};
   return recorded;

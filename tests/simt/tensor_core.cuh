@@ -53,7 +53,8 @@ void Mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], Where wh
   Executor::Current().Exchange(&mine, &MultiplyFragments<T>, where);
 }
 
-/// The beginnings of the matrices' rows in shared memory, collected from the lanes that name them.
+/// The offsets of the matrices' rows in shared memory: `mine` is the calling lane's row, and `all` has the rows of the
+/// first 8 * N lanes.
 template <int N>
 struct MatrixRows {
   int64_t mine, all[8 * N];
@@ -64,8 +65,8 @@ void ShareRows(void* const (&lanes)[32]) {
   for (int l = 0; l < 8 * N; ++l) all[l] = static_cast<const MatrixRows<N>*>(lanes[l])->mine;
   for (void* to : lanes) std::copy(all, all + 8 * N, static_cast<MatrixRows<N>*>(to)->all);
 }
-/// Checks that the rows that lanes name are aligned and inside their array, and gives them to all lanes. Later each
-/// byte is read by the lane that gets it.
+/// Checks that the row which each of the first 8 * N lanes names is aligned and inside the array. Gives the offsets of
+/// all rows to all lanes. This reads no bytes of the matrices.
 template <int N, class T>
 MatrixRows<N> RowsOfMatrices(const SharedArray<T>& array, Index row_begin) {
   static_assert(sizeof(T) == 2 && (N == 1 || N == 2 || N == 4));

@@ -14,7 +14,7 @@ using kernels::CudaStream;
 
 constexpr int kRows = 16, kColumns = 24, kDepth = 32;
 
-/// d [16, 24] += a [16, 32] * b, where b is [32, 24], or [24, 32] if kBByColumns is set.
+/// d [16, 24] += a [16, 32] * b [32, 24]. If kBByColumns is set, b is stored as its transpose [24, 32].
 template <class T, bool kBByColumns>
 struct MatrixProduct {
   struct Params {
@@ -80,8 +80,8 @@ TEST(TensorCoreTest, Products_EqualProductsOfPlainMatrices) {
   }
 }
 
-/// Computes out[lane] of one matrix [8, 8] whose rows are 16 elements apart. Lanes after 7 pass addresses that must be
-/// ignored.
+/// Loads one matrix [8, 8] whose rows are 16 elements apart: out[lane] gets the lane's part of the matrix, and out[32 +
+/// lane] the lane's part of its transpose. Lanes after 7 pass addresses that must be ignored.
 struct OneMatrix {
   struct Params {
     uint32_t* out;

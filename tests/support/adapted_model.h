@@ -17,7 +17,8 @@ struct AdaptedCase {
   std::vector<float> logprobs;
 };
 
-/// All adapters of one base model, and the expected results of each, in mixed order.
+/// A base model with all its adapters, and the expected answers with each adapter and with the base alone, in mixed
+/// order.
 struct AdaptedModel {
   ModelFiles files;
   std::vector<AdaptedCase> cases;

@@ -6,8 +6,8 @@
 
 namespace quire {
 
-/// Returns the message of the exception of type Thrown that `work` throws, or `otherwise` if it throws no such
-/// exception.
+/// Returns the message of the exception of type Thrown that `work` throws, or `otherwise` if it throws nothing. Does
+/// not catch other exceptions.
 template <class Thrown = Error, class Work>
 std::string ErrorThrownBy(const Work& work, const char* otherwise = "") {
   try {

@@ -24,7 +24,8 @@ inline void ExpectNear(std::span<const float> actual, std::span<const double> ex
                                     << expected[worst];
 }
 
-/// Describes the first element that is not within tolerance * max(1, |expected|); NaN never is. Empty if there is none.
+/// Describes the first element for which |actual - expected| is NaN or above tolerance * max(1, |expected|). Returns an
+/// empty text if there is none.
 inline std::string FirstFar(std::span<const float> actual, std::span<const double> expected, double tolerance) {
   for (size_t i = 0; i < actual.size(); ++i) {
     if (std::abs(actual[i] - expected[i]) <= tolerance * std::max(1.0, std::abs(expected[i]))) continue;

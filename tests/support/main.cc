@@ -48,7 +48,8 @@ bool Fits(const std::string& name, const std::string& patterns) {
   return false;
 }
 
-/// Narrows gtest's filter, "YES:YES-NO:NO", to the cases in tests/FILE.cc. Returns true if there are any.
+/// Narrows gtest's filter, "YES:YES-NO:NO", to the cases in tests/`file`.cc. Returns true if that file has any cases,
+/// even if the filter excludes all of them.
 bool KeepCasesOf(std::string_view file) {
   const std::string filter = GTEST_FLAG_GET(filter), end = "/" + std::string(file) + ".cc";
   const size_t minus = filter.find('-');

@@ -34,7 +34,7 @@ class TensorWriter {
  public:
   TensorWriter(std::string dtype, uint64_t seed) : dtype_(std::move(dtype)), random_(seed) {}
 
-  /// Adds a tensor of random numbers around `centre`, which differ from it by about `spread`.
+  /// Adds a tensor of random numbers, which differ from `centre` by at most `spread`.
   void Add(const std::string& name, std::vector<int64_t> shape, float centre, float spread) {
     const size_t begin = data_.size();
     int64_t count = 1;
@@ -43,8 +43,8 @@ class TensorWriter {
     header_[name] = {{"dtype", dtype_}, {"shape", shape}, {"data_offsets", {begin, data_.size()}}};
   }
 
-  /// Adds a matrix of packed integers: each word packs neighbours of a row, and each word of zero points packs
-  /// neighbours of a column.
+  /// Adds a matrix of packed integers with their scales: each word packs neighbours of a row, and each word of zero
+  /// points packs neighbours of a column.
   void AddPacked(const std::string& module, std::vector<int64_t> shape, float spread, int bits, bool with_zeros) {
     const int64_t rows = shape[0], words = shape[1] * bits / 32, groups = shape[1] / 32;
     std::string bytes;
@@ -63,7 +63,8 @@ class TensorWriter {
     Put(module + ".weight_shape", "I32", {2}, bytes);
   }
 
-  /// Adds an FP8 matrix of numbers from 0.5 to 1.875, with a scale for each 128 x 128 block.
+  /// Adds an FP8 matrix of random numbers of either sign with magnitudes from 0.5 to 1.875, and a scale for each 128 x
+  /// 128 block.
   void AddFp8(const std::string& module, const std::vector<int64_t>& shape, float spread) {
     std::string numbers, factors;
     for (int64_t i = 0; i < shape[0] * shape[1]; ++i)
@@ -81,7 +82,7 @@ class TensorWriter {
     Put(name, "F32", {}, bytes);
   }
 
-  /// Adds a tensor of MXFP4 blocks, with two neighbours in a byte.
+  /// Adds a tensor of MXFP4 blocks of 32 numbers. Each byte holds two neighbours.
   void AddMxFp4(const std::string& name, std::vector<int64_t> shape, float spread) {
     int64_t blocks = 1;
     shape.back() /= 32;
@@ -156,7 +157,7 @@ bool HasLatents(const std::string& family) {
   return family == "deepseek_v2" || family == "deepseek_v3" || family == "glm4_moe_lite";
 }
 
-/// Returns the family's own keys, set so that all its features are used.
+/// Returns the keys of config.json that only this family has, set so that all features of the family are used.
 Json OwnKeysOf(const ModelShape& s) {
   if (s.family == "phi3") {
     std::vector<double> factors;

@@ -18,8 +18,8 @@ class RankThreads {
     for (size_t rank = 0; rank < size; ++rank) threads_.push_back(std::make_unique<One>());
   }
 
-  /// Runs body(rank) on every thread and waits for all. Calls on_error(rank) for each thread that throws, then rethrows
-  /// the first exception.
+  /// Runs body(rank) on every thread and waits for all. Calls on_error(rank) on each thread that throws, then rethrows
+  /// the exception of the lowest such rank.
   void Run(const std::function<void(size_t)>& body, const std::function<void(size_t)>& on_error) {
     std::vector<std::exception_ptr> errors(threads_.size());
     for (size_t rank = 0; rank < threads_.size(); ++rank) {

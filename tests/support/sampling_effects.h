@@ -11,8 +11,8 @@ namespace quire::test {
 
 inline constexpr int64_t kEffectVocab = 50;
 
-/// The effect of a sampling setting. With these logits after these tokens, exactly the tokens in `drawn` are sampled:
-/// each at some seed from 0 to kEffectSeeds - 1.
+/// The effect of a sampling setting. With the logits of Row() after the tokens of `prompt` and `generated`, exactly the
+/// tokens in `drawn` are sampled: each at some seed from 0 to kEffectSeeds - 1.
 struct SamplingEffect {
   const char* what;
   std::vector<std::pair<TokenId, float>> logits;  // logits of the tokens that matter; all others are far lower

@@ -30,7 +30,8 @@ Vocabulary WalkersVocabulary() {
 
 bool Closes(const std::string& bytes) { return bytes == "\"" || bytes == "}" || bytes == "]"; }
 
-/// Chooses tokens at random, preferably tokens that end the text. Returns nullopt when the text did not end.
+/// Chooses tokens at random, preferably tokens that end the text. Returns nullopt if the text has not ended after
+/// kLongest tokens.
 std::optional<std::string> Walk(const std::shared_ptr<const CompiledGrammar>& grammar, const Vocabulary& vocabulary,
                                 std::mt19937& random) {
   GrammarMatcher matcher(grammar);

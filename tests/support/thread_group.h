@@ -45,7 +45,8 @@ class ThreadGroup {
     OnAllRanks([&](size_t rank) { ranks_[rank].reset(); });
   }
 
-  /// Returns the number of blocks that a sequence's state takes on every rank; 0: the model has no states.
+  /// Returns the number of pool blocks for the state of one sequence: the largest number that a rank needs, used on
+  /// every rank. 0: the model has no states.
   int state_blocks() const { return state_blocks_; }
 
   /// Sets the vocabulary for grammars. Call this before adding a sequence with a grammar.

@@ -1,6 +1,7 @@
 // Compares LoRA adapters with PEFT and HF transformers (tests/golden/make_adapter_golden.py): greedy tokens and
-// log-probabilities, on several ranks and in batches that mix adapters with the base model. The real scheduler, frames,
-// executors and collectives run.
+// log-probabilities, on several ranks and in batches that mix adapters with the base model. Also tests that answers
+// keep their bits beside other requests and on pipelines, that adapters share no cached blocks, and that adapters count
+// in the memory of weights. The real scheduler, frames, executors and collectives run.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -88,7 +89,8 @@ TEST(AdapterPipelineTest, AnswersHaveTheBitsOfOneStage_OnTwoAndThreeStages) {
   }
 }
 
-/// Sends one prompt with every adapter in turn, so that only the adapter tells cached prefixes apart.
+/// Sends one prompt with the base model and with each adapter in turn. So nothing but the adapter tells cached prefixes
+/// apart.
 TEST(AdapterCacheTest, AdaptersAndTheBase_NeverShareCachedBlocks) {
   const AdaptedModel model = OpenAdapted("gqa");
   std::vector<AdaptedCase> cases;

@@ -137,7 +137,8 @@ TEST_P(BeamGoldenTest, HypothesesEqualTransformers_OnTwoRanks_WhenSequencesAreRe
 INSTANTIATE_TEST_SUITE_P(Models, BeamGoldenTest, testing::Values("mha", "gqa", "mqa"),
                          [](const testing::TestParamInfo<std::string>& model) { return model.param; });
 
-// The quickstart model. Run with QUIRE_TEST_MODEL=FILE.gguf; tests/run fetches the file and sets it.
+// Tests the quickstart model. Runs only if QUIRE_TEST_MODEL=FILE.gguf is set; tests/run fetches the file and sets the
+// variable.
 class RealModelBeamsTest : public testing::TestWithParam<Room> {};
 
 TEST_P(RealModelBeamsTest, Hypotheses_EqualTransformers) {

@@ -9,8 +9,8 @@
 namespace quire {
 namespace {
 
-/// Makes a model of four layers. Layer 1 has its own head count and head size, and layer 3 uses the keys and values of
-/// layer 1.
+/// Makes a model of four layers with `heads` query heads and `kv_heads` KV heads of 8 numbers. Layer 1 has one KV head
+/// of 16 numbers, and layer 3 uses the keys and values of layer 1.
 ModelSpec SpecOf(int64_t heads, int64_t kv_heads) {
   ModelSpec spec;
   spec.architecture = "llama";
@@ -191,8 +191,8 @@ TEST(BlockCutTest, PartsOfTheWhole_CoverAWholeBlockOnce_AndGiveEveryRankItsBlock
   }
 }
 
-/// Checks that between groups with any heads and stages, every byte of every block arrives once, from a rank that has
-/// the byte's layer.
+/// Checks that between groups with different shares and stages, every byte of every receiver's block arrives exactly
+/// once.
 TEST(BlockCutTest, EachRank_GetsEveryByteOfItsBlockOnce_BetweenPipelinesOfAnyShape) {
   const ModelSpec spec = SpecOf(9, 3);
   // Layer 3 uses the keys and values of layer 1, so the layers from 1 on are one stage.

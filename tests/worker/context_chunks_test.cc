@@ -8,7 +8,8 @@ namespace {
 
 using testing::ElementsAre;
 
-/// Three sequences: new tokens 3 to 9 of one, the only new token 8 of another, new tokens 4 to 7 of a third.
+/// Returns the inputs of three sequences with new tokens: tokens 3 to 9 of the first, token 8 of the second, and tokens
+/// 4 to 7 of the third.
 StepInputs ThreeSequences() {
   StepInputs inputs;
   inputs.query_start = {0, 7, 8, 12};
@@ -40,7 +41,7 @@ TEST(ContextChunksTest, Sequences_AreWhole_WhenAChunkIsLongerThanTheirContexts) 
   EXPECT_THAT(chunks.context_begin, ElementsAre(0, 0, 0));
 }
 
-TEST(ContextChunksTest, Parts_BeginWhereTheirSequenceIsSeenFrom_WhenThatIsWithinTheChunk) {
+TEST(ContextChunksTest, ContextOfAPart_BeginsWithTheSequencesContext_WhenThatBeginsWithinTheChunk) {
   StepInputs inputs = ThreeSequences();
   inputs.context_begin = {2, 3, 0};
   ContextChunks chunks;

@@ -80,7 +80,8 @@ Vocabulary LettersOf(size_t size) {
   return vocabulary;
 }
 
-/// Proposes the tokens of known answers, some of them made wrong.
+/// Proposes the tokens of known answers. Each proposed token is wrong with a probability of 100 - percent_right
+/// percent.
 class KnownAnswers final : public DraftProposer {
  public:
   KnownAnswers(const Sinks& answers, int percent_right) : answers_(answers), percent_right_(percent_right) {}
@@ -115,7 +116,8 @@ struct Served {
   bool one_by_one = false;  // a request comes once the request before it has ended
 };
 
-/// Returns a client's imperfect prediction: the answer without one token, and with another token changed.
+/// Returns an imperfect prediction, as a client might send it: the answer with one token changed and another removed,
+/// if the answer is long enough.
 std::vector<TokenId> PredictionOf(std::vector<TokenId> answer) {
   if (answer.size() > 14) answer[12] = (answer[12] + 1) % kFewTokens;
   if (answer.size() > 6) answer.erase(answer.begin() + 5);
@@ -130,8 +132,9 @@ void ExpectSameCounts(const Sinks& sinks, const EngineStats& stats) {
   EXPECT_EQ(stats.all_drafts().tokens, accepted + refused);
 }
 
-/// Serves all requests together, and then again if the setup has drafts from earlier answers. Drafts come from
-/// `proposer`, which may be null, or from the engine's own proposer if `own` is set.
+/// Serves all requests together, or one by one if the setup says so. Serves them a second time if the setup has drafts
+/// from earlier answers. Drafts come from `proposer`, which may be null, or from the engine's own proposer if `own` is
+/// set.
 Sinks AnswersOf(const ModelFiles& files, const std::vector<DraftedAsk>& asked, const Served& setup,
                 DraftProposer* proposer, EngineStats* stats = nullptr, bool own = false) {
   constexpr int kStepTokens = 48, kRunning = 16, kModelLen = 400, kGuess = 6;
@@ -254,9 +257,9 @@ TEST_P(DraftsTest, Answers_HaveTheSameBits_WithPredictionsAndEarlierAnswers) {
   EXPECT_GT(stats.drafts[static_cast<size_t>(DraftSource::kAnswers)].accepted, 40);
 }
 
-/// A conversation with a hybrid: the second request goes on from the first one's answer. It begins from a state that
-/// was kept among the answer's tokens, while some of the drafts around this state were wrong.
-TEST(HybridDraftsTest, AnswersThatBeginFromAKeptState_HaveTheSameBits_WhenDraftsSurroundedTheState) {
+/// A conversation with a hybrid model: the second prompt contains most of the first answer. The second request begins
+/// from a recurrent state that was saved within this answer, and some of the drafts around that position were wrong.
+TEST(HybridDraftsTest, AnswersThatBeginFromASavedState_HaveTheSameBits_WhenDraftsSurroundedTheState) {
   for (const char* name : {"qwen35", "lfm2", "granitehybrid"}) {
     const auto files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + name);
     Served setup{.num_blocks = 2000};
@@ -401,8 +404,8 @@ class OneRankWithDraftModel {
  public:
   OneRankWithDraftModel() { executor_.AllocateBlocks(10); }
 
-  /// Computes the tokens from `start` on in these blocks, and then the token that was sampled after them. Returns the
-  /// draft model's guess of 3 further tokens.
+  /// Computes the tokens from position `start` on in `blocks`, and then the token that was sampled after them. Returns
+  /// the draft model's guess of the next 3 tokens.
   std::vector<TokenId> GuessAfter(const std::vector<TokenId>& tokens, int start, const std::vector<BlockId>& blocks) {
     StepPlan plan = Next();
     if (slot_ > 0) plan.released = {slot_ - 1};

@@ -58,8 +58,8 @@ struct Setup {
   double tolerance = 1e-3;  // tolerance of log-probabilities
 };
 
-/// Serves all cases and compares every token and log-probability. Stores the log-probabilities of each case's first
-/// choice in `logprobs`.
+/// Serves all cases and compares every token and log-probability. If the pointers are not null, stores the number of
+/// preemptions, and the log-probabilities of each case's first choice.
 void ExpectGolden(const ModelFiles& files, const std::vector<Golden>& cases, const Setup& setup,
                   int64_t* preemptions = nullptr, std::vector<std::vector<float>>* logprobs = nullptr) {
   const int max_model_len = 2200;
@@ -119,8 +119,8 @@ void ExpectGolden(const ModelFiles& files, const std::vector<Golden>& cases, con
   }
 }
 
-/// Returns the tolerance of log-probabilities. The engine rounds activations to 16 bits if weights are quantised. If
-/// minima or widened weights are also rounded to fp16, the error is larger (docs/limits.md).
+/// Returns the tolerance of log-probabilities. The engine rounds activations to 16 bits if weights are quantised. If it
+/// also rounds minima to fp16, or expands weights to fp16, the error is larger (docs/limits.md).
 double ToleranceOf(const std::string& model) {
   const std::map<std::string, double> others = {
       {"gptq_asym", 0.02},    {"awq", 0.02},        {"gptq_act", 5e-3},    {"packed", 5e-3}, {"int8", 5e-3},
@@ -373,7 +373,8 @@ TEST(HybridFilesTest, TokensEqualTransformers_WhenTheFilesHoldAVisionModelToo) {
   }
 }
 
-// The quickstart model. Run with QUIRE_TEST_MODEL=FILE.gguf; tests/run fetches the file and sets it.
+// A setup for the quickstart model. Its test runs only if QUIRE_TEST_MODEL=FILE.gguf is set; tests/run fetches the file
+// and sets the variable.
 struct RealCase {
   const char* name;
   Setup setup;

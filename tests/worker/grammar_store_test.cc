@@ -13,7 +13,8 @@ namespace {
 constexpr TokenId kStop = 0;  // tokens 1 and 2 are "a" and "b"
 constexpr int kVocab = 3;
 
-/// Returns the tokens that may follow; empty at a dead end.
+/// Returns for each token whether it may follow. Returns an empty vector if the constraint gives no mask, as at a dead
+/// end.
 std::vector<bool> Allowed(TokenConstraint& constraint, const std::vector<TokenId>& generated = {}, size_t guessed = 0) {
   std::vector<uint32_t> bits(1);
   if (constraint.Allow(generated, guessed, bits) != TokenConstraint::Outcome::kMasked) return {};

@@ -1,5 +1,5 @@
 // Compares the weights of latent attention with the file's matrix for keys and values: [heads, key_dim + value_dim,
-// rank].
+// rank]. Also tests that a row's result has the same bits in a batch.
 #include "worker/cpu/latents.h"
 
 #include <gtest/gtest.h>

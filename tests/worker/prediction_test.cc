@@ -93,7 +93,7 @@ class OneRank {
     plan.guesses = {{slot_ - 1, kGuess}};
     plan.position_sum = static_cast<uint64_t>(position);
     StepResult result = executor_.Execute(EncodePlan(plan));
-    // The rank has given up the blocks beyond that of the last kept token.
+    // The rank has dropped the blocks behind the block of the last token that the step returned.
     const size_t reached =
         (static_cast<size_t>(position) + result.tokens.size()) / static_cast<size_t>(block_size_) + 1;
     if (!drafts.empty()) blocks_.resize(std::min(blocks_.size(), reached));
@@ -145,8 +145,8 @@ int ExpectGuess(const StepResult& result, const Known& known, size_t last, const
   return static_cast<int>(count);
 }
 
-/// Decodes from tokens[last] on, and compares every token and guess. Every third step has two drafts, of which the
-/// first is right.
+/// Decodes from tokens[last] on, and compares every token and guess. Every third step has two drafts, of which only the
+/// first is right. Returns the number of compared guessed tokens.
 int Follow(OneRank& rank, const Known& known, size_t last, const std::string& where) {
   int compared = 0;
   const auto prompt = static_cast<int>(known.prompt.size());
@@ -183,7 +183,7 @@ class PredictionTest : public testing::TestWithParam<const char*> {
   ModelFiles files_ = model_.Open(), layer_ = model_.OpenPrediction();
   std::vector<Known> cases_ = ReadKnown(GetParam());
 
-  /// Compares all cases, with prompts that are cut into chunks of different lengths.
+  /// Compares all cases, with prompts that are cut into chunks of different lengths and with two sizes of blocks.
   void ExpectReference(const ModelFiles& files, const ModelFiles& layer) {
     int compared = 0;
     for (const int block_size : {16, 5}) {
@@ -263,8 +263,8 @@ TEST_P(PredictionBlocksTest, Guesses_EqualTheReference_AfterBlocksWentToTheHostA
   EXPECT_GT(Follow(rank, known, kLast + 1, "after"), 10);
 }
 
-/// Continues the sequence in other blocks, `mine`, into which only the served model's part of its own blocks was
-/// copied, as when blocks come from another worker. Returns the guesses after each of the next tokens.
+/// Copies the served model's part of the sequence's blocks into the blocks `mine`, as when blocks come from another
+/// worker. Continues the sequence in these blocks, and returns the guesses after each of the next tokens.
 std::vector<Tokens> GuessesInBroughtBlocks(OneRank& rank, const Known& known, const std::vector<BlockId>& mine) {
   const auto length = static_cast<int>(known.prompt.size());
   ComputePrompt(rank, known);

@@ -1,4 +1,5 @@
-// Tests weights that are quantised while they are loaded.
+// Tests weights that are quantised, in the file or while they are loaded: answers and memory. Also tests 8-bit
+// activations and quantised KV caches.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -136,7 +137,7 @@ TEST(QuantizationTest, Logprobs_StayCloseToFp32_WithInt8LatentAttention) {
     const double worst = WorstDifference(exact, int8);
     EXPECT_GT(worst, 0) << "nothing was quantised";
     EXPECT_LT(worst, 0.1) << NameOf(cache);
-    // Sums in another order may be rounded to a neighbouring INT8 value.
+    // Three ranks add in another order than one rank, and then a number may be rounded to a neighbouring INT8 value.
     EXPECT_LT(WorstDifference(int8, split), 0.05) << NameOf(cache);
   }
 }
@@ -172,8 +173,9 @@ TEST(QuantizationTest, Logprobs_StayCloseToThoseOfFp32_WithASmallerKvCache) {
   }
 }
 
-// Compares formats that only files have with transformers on the same numbers (tests/golden/make_kquant_golden.py). Two
-// ranks cut the columns of o_proj and down_proj inside a block of 256, three ranks inside a block of 32.
+// Compares the quantised formats that only files can have with transformers on the same numbers
+// (tests/golden/make_kquant_golden.py). Two ranks cut the columns of o_proj and down_proj inside a block of 256, three
+// ranks inside a block of 32.
 TEST(QuantizationTest, LogprobsEqualTransformers_ForQuantisedFileFormats_OnOneToFourRanks) {
   const std::string folder = QUIRE_TEST_DATA;
   const ModelFiles files = ModelFiles::Open(folder + "/models/kquants.gguf");

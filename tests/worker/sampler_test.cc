@@ -231,7 +231,7 @@ TEST(SamplerTest, Ranks_DrawTheSameTokensAsOneRank_FromShardedRows) {
   EXPECT_EQ(DrawOn(2, logits, {specs[2]}).size(), 1u) << "fewer rows than ranks";
 }
 
-TEST(SamplerTest, MoreRowsThanAreDrawnAtOnce_HaveTheTokensOfTheirOwnLogits) {
+TEST(SamplerTest, Draw_SamplesEachRowFromItsOwnLogits_WhenThereAreMoreRowsThanAreDrawnAtOnce) {
   std::vector<SamplingSpec> specs;
   while (specs.size() < 2 * Sampler::kDrawnAtOnce + 7) {
     for (const SamplingSpec& spec : Specs()) specs.push_back(spec);

@@ -25,8 +25,8 @@ ModelSpec SmolLm2() {
   return c;
 }
 
-/// Returns how many numbers of matrices a rank reads for a token, divided by the hidden size. Every layer has its own
-/// keys and values.
+/// Returns how many numbers of matrices a rank reads for a token, divided by the hidden size. Every layer must have
+/// attention with keys and values of its own.
 int64_t NumbersReadBy(const ModelSpec& c, const RankShard& s) {
   int64_t numbers = s.vocab.size();
   for (size_t i = 0; i < c.layers.size(); ++i) {
@@ -52,7 +52,7 @@ TEST(ShardTest, PlanShards_GivesFiveAndFourHeads_ForNineHeadsOnTwoRanks) {
 }
 
 /// Makes a model with two kinds of layers. In every third layer the heads are twice as large, three query heads share a
-/// key and the MLP is twice as wide.
+/// KV head, and the MLP is twice as wide.
 ModelSpec TwoKindsOfLayers() {
   ModelSpec c = SmolLm2();
   c.SetAll(&LayerSpec::num_kv_heads, 9);
@@ -229,8 +229,8 @@ TEST(ShardTest, PlanShards_SplitsTheDeltaRuleByWholeKeyHeads) {
     }
     EXPECT_EQ(heads, 3);
     EXPECT_LE(most - least, 1);
-    // Each of 23 layers keeps 3 tokens of queries, keys and values, and the states of 6 heads. All parts are multiples
-    // of 64.
+    // Each of 23 layers keeps 3 tokens of queries, keys and values, and the states of 6 heads, in fp32. The bytes of
+    // every part are a multiple of 64, so there are no gaps.
     EXPECT_EQ(state, 23 * 4 * (3 * (2 * 3 * 32 + 6 * 48) + 6 * 32 * 48)) << ranks << " ranks";
   }
 }

@@ -13,8 +13,8 @@
 namespace quire {
 namespace {
 
-/// Models with short convolutions, with the delta rule, with state spaces whose ranks share a head of keys, and with
-/// such state spaces beside layers that have only an MLP.
+/// Tests models with short convolutions, with the delta rule, with state spaces whose ranks share a head of keys, and
+/// with such state spaces beside layers that have only an MLP.
 class StateCutTest : public testing::TestWithParam<const char*> {
  protected:
   const ModelFiles files_ = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + GetParam());

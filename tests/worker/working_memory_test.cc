@@ -64,7 +64,7 @@ TEST(WorkingMemoryTest, StepBytes_GrowWithTokensOfAStep_RowsThatDraw_AndRotation
   EXPECT_EQ(StepBytes(files, sizes) - few, 1000 * RotatedDims(spec, 0) * 4);
 }
 
-TEST(WorkingMemoryTest, GuesserOfRankZero_CountsThereOnly) {
+TEST(WorkingMemoryTest, MemoryOfCpuRank_CountsTheDraftModel_OnRankZeroOnly) {
   const ModelFiles files = Open("gqa"), draft = Open("mha");
   EngineSizes sizes = Sizes(100, 40, 2);
   const auto working = [&](Rank rank) { return MemoryOfCpuRank(files, sizes, rank).working; };

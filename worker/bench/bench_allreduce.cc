@@ -22,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kMinRounds = 20;
 constexpr int64_t kFullRoundsBytes = 64 << 10;
 
-/// Returns an all-reduce in host memory; `add` adds the parts of all ranks to `total`.
+/// Returns an all-reduce in host memory. add(part, total) must set `total` to the sum of the parts of all ranks.
 SumMethod HostMethod(const std::string& name, const std::string& note, int64_t max_bytes,
                      std::function<void(std::span<float> part, std::span<float> total)> add) {
   const auto floats = static_cast<size_t>(max_bytes) / sizeof(float);

@@ -31,8 +31,9 @@ std::vector<SumMethod> DeviceSumMethods(MpiBootstrap& mpi, int64_t max_bytes);
 
 /// Times all-reduces in fp32: by Quire's own collective (over shared memory, or host by host), by an all-gather of MPI
 /// whose parts each rank adds, by MPI_Allreduce, and on GPUs by NCCL and the one-shot kernel. A round begins with a
-/// barrier, and its time is that of the slowest rank. The sums of every method are checked first. Collective call.
-/// Throws Error when a sum is wrong.
+/// barrier, and its time is that of the slowest rank. Before a method is timed with a size, its sum of that size is
+/// checked. Rank 0 writes the times to bench.json_file. Collective call. Returns the exit status. Throws Error when a
+/// sum is wrong.
 int RunAllReduceBench(const AllReduceBench& bench, MpiBootstrap& mpi);
 
 }  // namespace quire

@@ -29,13 +29,15 @@ double SecondsOf(int rounds, const std::function<void()>& once) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// Returns the number of rounds that take kSeconds, when kFirstRounds rounds have taken `seconds`.
+/// Returns the number of rounds that take about kSeconds, when kFirstRounds rounds have taken `seconds`; at least
+/// kLeastRounds and at most kMostRounds.
 int RoundsAfter(double seconds) {
   return static_cast<int>(
       std::clamp(kSeconds * kFirstRounds / std::max(seconds, 1e-9), double{kLeastRounds}, double{kMostRounds}));
 }
 
-/// Measures, on one rank, the waits of one way to divide a model among the ranks.
+/// Measures, on one rank, how long a step waits for other ranks if the model is divided among the ranks in one given
+/// way.
 class CutBench {
  public:
   CutBench(int tensor, int stages, MpiBootstrap& mpi)
@@ -65,7 +67,7 @@ class CutBench {
   }
 
   /// Returns the mean seconds in which rows of `bytes` bytes in total go through all stages and `rows` tokens come
-  /// back.
+  /// back; 0 without a pipeline.
   double TurnSeconds(int64_t bytes, int rows) {
     if (link_ == nullptr) return 0;
     rows_.resize(static_cast<size_t>(bytes));
@@ -118,7 +120,8 @@ class CutBench {
   std::vector<std::byte> rows_, tokens_;
 };
 
-/// Parses "2x1,1x2" into pairs (ranks of a stage, stages). Throws Error for a pair whose product is not `ranks`.
+/// Parses "2x1,1x2" into pairs (ranks of a stage, stages). Throws Error for a text of another form, and for a pair
+/// whose product is not `ranks`.
 std::vector<std::pair<int, int>> CutsOf(const std::string& text, int ranks) {
   std::vector<std::pair<int, int>> cuts;
   for (size_t begin = 0; begin < text.size();) {

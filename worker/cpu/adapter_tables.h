@@ -10,8 +10,8 @@
 
 namespace quire {
 
-/// The changes that a LoRA adapter makes to the embedding, which every rank has as a whole, and to the rank's rows of
-/// the output head.
+/// The changes that a LoRA adapter makes to the embedding and to the output head. A rank has all changes of the
+/// embedding if its stage computes embeddings, and in the last stage the changes of its own rows of the head.
 class AdapterTables {
  public:
   AdapterTables(const ModelFiles& base, const AdapterFiles& adapter, const RankShard& shard, AdapterStorage& storage);

@@ -9,7 +9,7 @@ namespace quire {
 
 /// The number of rows that go together through a product and the operation after it. It is small enough that the
 /// product's result stays in the second-level cache until the result is gated or summed over the ranks, and large
-/// enough to read the weights only once. A product keeps the same number of rows of x in that cache.
+/// enough that weights are read once for many rows. A product keeps the same number of rows of x in that cache.
 inline constexpr int64_t kRowsTogether = 120;
 
 /// The fp32 activations of T tokens that a forward pass keeps between operations. Each buffer has room for the widest

@@ -102,7 +102,7 @@ void CpuAdapter::Load(const ModelFiles& files, const ModelSpec& layout, const Ra
   const auto slice_of = [&](const AdaptedWeight& weight) {
     return SliceOf(layout, files.weight(weight.role), weight.rows, shard, matrix.layer);
   };
-  // The weights of one matrix share x and therefore the first of the adapter's two factors.
+  // All weights of an AdapterMatrix share x, and therefore the first of the adapter's two factors.
   std::vector<int64_t> ranks(static_cast<size_t>(matrix.rank())), columns_of_b = ranks;
   std::iota(ranks.begin(), ranks.end(), 0);
   for (size_t i = 0; i < ranks.size(); ++i) columns_of_b[i] = matrix.b_first + ranks[i] * matrix.b_step;

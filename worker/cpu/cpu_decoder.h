@@ -97,7 +97,7 @@ class CpuDecoder final : private DecoderOps {
   /// Calls kernels::Embedding with parts of the rows, so that few pages of the table's file are mapped at a time.
   void LookUp(const kernels::EmbeddingParams& params);
   const LayerSpec& LayerOf(int64_t layer) const { return spec_.layers[static_cast<size_t>(layer)]; }
-  /// Returns how many numbers of a token attention gives on this rank.
+  /// Returns how many numbers attention computes on this rank for one token.
   int64_t HeadsWidth(int64_t layer) const { return shard_.heads.size() * LayerOf(layer).value_size(); }
   /// Spreads values that are shorter than keys, in the rows of buffers_.qkv, to the size of keys, with zeros.
   void SpreadValues(int64_t layer);
@@ -158,7 +158,8 @@ class CpuDecoder final : private DecoderOps {
   void AddExpertAdapters(AdaptedProduct product, int64_t layer, const float* x, int64_t x_stride, bool of_tokens,
                          float* y, int64_t y_stride);
   void EmbedAdapters();  // changes the rows of the residual whose adapters change the embedding
-  /// Replaces logits of rows whose adapters have their own output head, or some rows of it.
+  /// Replaces the logits that adapters compute themselves: all logits of a row whose adapter has an output head of its
+  /// own, or those of the head's rows that the adapter replaces.
   void ReplaceLogits(const float* rows, std::span<const int32_t> adapters);
   void JoinHidden();       // makes a prediction layer's input from the residual and StepInputs::hidden
   void MakeLayerInputs();  // fills buffers_.layer_inputs for the step's tokens

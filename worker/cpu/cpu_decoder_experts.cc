@@ -136,7 +136,8 @@ void CpuDecoder::MultiplyExperts(int64_t layer) {
   ExpertActivations& a = experts_;
   const int64_t columns = shard_.expert_mlp.size(), experts = shard_.experts.size();
   if (experts == 0) return;
-  // If experts are split by columns, only rank 0 adds the bias, so that the sum over the ranks contains it once.
+  // If experts are split by columns, only rank 0 adds the bias of the second products, so that the sum over the ranks
+  // contains it once.
   const bool adds_bias = shard_.whole_experts || collective_.rank() == 0;
   std::vector<float>& in = spec_.gated_mlp ? a.gate_up : a.activated;
   kernels::ExpertMatmul(stream_, {.x = experts_in_,

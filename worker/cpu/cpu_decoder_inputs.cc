@@ -1,5 +1,6 @@
-// CpuDecoder's inputs besides embeddings: token types, hidden states that a prediction layer reads, and numbers for
-// each token that each layer gets besides the residual.
+// CpuDecoder's inputs besides the tokens' embeddings: vectors of token types, the rows of the previous stage of a
+// pipeline, hidden states that a prediction layer reads, and layer inputs (numbers for each token that each layer gets
+// besides the residual). Also hands rows on to the next stage.
 #include <algorithm>
 #include <cmath>
 
@@ -37,7 +38,7 @@ Range CpuDecoder::PartOfRows(int place) const {
 }
 
 /// Receives this rank's part of the rows from the rank at the same place of the previous stage. Then the ranks of this
-/// stage put the parts together, so each number crosses a network once.
+/// stage exchange their parts, so that each number goes from stage to stage only once.
 void CpuDecoder::TakeRows() {
   // Layer inputs come from the tokens' embeddings alone, so every stage computes them itself.
   if (spec_.layer_input_size > 0) Embed();

@@ -45,7 +45,7 @@ bool HasWholeHead(const ModelSpec& spec, const RankShard& shard) {
   return shard.is_last() && shard.vocab.size() == spec.vocab_size;
 }
 
-/// Returns the sizes of one rank: only rank 0 has a draft model.
+/// Returns one rank's sizes, with the model's vocabulary size. Only rank 0 has a draft model or prediction layer.
 EngineSizes SizesOfRank(EngineSizes sizes, const ModelFiles& files, bool is_rank_0) {
   if (!is_rank_0) sizes.draft.files = nullptr;
   sizes.draft.vocab_size = files.spec().vocab_size;

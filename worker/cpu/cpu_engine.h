@@ -19,8 +19,8 @@ std::unique_ptr<RankEngine> MakeCpuEngine(const ModelFiles& files, const EngineS
 std::unique_ptr<RankEngine> MakeCpuStageEngine(const ModelFiles& files, const EngineSizes& sizes, Collective& stage,
                                                StageLink& link);
 
-/// Returns the memory that the engine of `rank` would take, on rank 0 including the draft model's. Reads only the
-/// shapes of the weights. Throws Error for the same inputs as MakeCpuEngine.
+/// Returns the memory that the engine of `rank` would take, on rank 0 including a draft model or prediction layer.
+/// Reads only the shapes of the weights. Throws Error for the same inputs as MakeCpuEngine.
 RankMemory MemoryOfCpuRank(const ModelFiles& files, const EngineSizes& sizes, Rank rank);
 
 }  // namespace quire

@@ -31,12 +31,13 @@ class DraftStack final : public Guesser {
 
   int64_t weight_bytes() const override { return decoder_.weights().bytes(); }
   std::string Name() const override;
-  /// Returns no guess for an order if the draft model must first read too many tokens, the sequence is too long for it,
-  /// or its first blocks were dropped because they left the sliding window.
+  /// Returns no guess for an order if the draft model must first read too many tokens or does not know one of them, if
+  /// the sequence is too long for it, or if the sequence's first blocks were dropped because they left the sliding
+  /// window.
   std::vector<Draft> Guess(const std::vector<GuessOrder>& orders, const SequenceTable& table) override;
 
  private:
-  /// A sequence in a pass for which a guess is ordered.
+  /// A sequence of a pass. A guess about this sequence is ordered.
   struct Lane {
     const SequenceState* sequence;
     Draft draft;

@@ -59,8 +59,8 @@ class Guesser {
   virtual bool reads_steps() const { return false; }
   /// Reads what a step of the served model has computed. The step's tokens are verified but not yet in the table.
   virtual void Read(const Computed&, const SequenceTable&) {}
-  /// Guesses the tokens that follow the known tokens of each ordered sequence. Returns no guess for an order where the
-  /// guesser has not read enough of the sequence, or the sequence is too long for it.
+  /// Guesses the tokens that follow the known tokens of each ordered sequence. Returns no guess for some orders, for
+  /// example where the guesser has not read enough of the sequence, or the sequence is too long for it.
   virtual std::vector<Draft> Guess(const std::vector<GuessOrder>& orders, const SequenceTable& table) = 0;
 
   /// Marks the block, which need not be in the pool, as unread. Called before other bytes are copied into the block.
@@ -74,7 +74,7 @@ class Guesser {
   std::byte* PartOf(int block) const { return pool_ + block * places_.block_bytes + places_.part_at; }
   GuesserBlock& HeadOf(int block) { return *reinterpret_cast<GuesserBlock*>(PartOf(block)); }
   void CopyPart(int from, int to);
-  /// Appends the spare blocks of sequence `number` (from 0) of those for which this call guesses.
+  /// Appends to `blocks` the spare blocks of sequence `number` (from 0) among those for which this call guesses.
   void AppendSpareBlocks(size_t number, std::vector<int>& blocks) const;
 
  private:
@@ -94,7 +94,7 @@ Guesser::Places GuesserPlaces(const EngineSizes& sizes, int64_t own_bytes);
 /// Returns the guesser's weight_bytes without reading a matrix. `has_head` is true where MakeGuesser gets a head.
 int64_t GuesserWeightBytes(const EngineSizes& sizes, bool has_head);
 
-/// Returns the first of the likeliest tokens among the first num_tokens.
+/// Returns the likeliest of the first num_tokens tokens; if several are equally likely, the first of them.
 TokenId LikeliestToken(std::span<const float> logits, int64_t num_tokens);
 
 }  // namespace quire

@@ -19,7 +19,7 @@ inline int64_t RoundUpInBlock(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 /// Returns the shape of the guesser's keys and values.
 KvShape GuesserShape(const EngineSizes& sizes);
-/// Returns the shard of the whole guesser.
+/// Returns the shard of a rank that has the whole guesser.
 RankShard GuesserShard(const EngineSizes& sizes);
 /// Returns how many spare blocks the guesser needs for one sequence: for the block of the last known token, and for all
 /// guessed tokens but the last. In the worst case the last known token is the last token of its block.

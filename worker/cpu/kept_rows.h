@@ -19,8 +19,8 @@ class KeptRows {
   static int64_t MostBytes(const ModelSpec& spec, const RankShard& shard, const EngineSizes& sizes);
 
   int64_t tokens() const { return tokens_; }
-  /// Copies residual and queries of rows [row, row + count) from or to the first rows of the step's activations. There,
-  /// rows of queries are qkv_width numbers apart.
+  /// Load copies the residual and the queries of rows [row, row + count) to the first rows of the step's activations.
+  /// Save copies them back. In the activations, rows of queries are qkv_width numbers apart.
   void Load(int64_t row, int64_t count, int64_t qkv_width, CpuActivations& to) const;
   void Save(int64_t row, int64_t count, int64_t qkv_width, const CpuActivations& from);
   /// Replaces the residual of the rows by the final norm's result. When all rows are replaced, the pass is complete.

@@ -37,7 +37,8 @@ class CpuLatents {
   /// Computes products_ [heads, tokens, rows of a head's matrix] = x * matrix^T for each head. x has a vector for each
   /// head of each token [tokens, heads]; the vectors begin `apart` floats apart.
   void MultiplyByHead(const Matrices& weights, const float* x, int64_t apart, int64_t tokens);
-  /// Copies the rotated part of a head in half-split order: first the dimensions i, then their partners.
+  /// Copies the part of a head that rotates. In `to`, the first numbers of all rotated pairs come first, then the
+  /// second numbers.
   void PutRotated(const float* from, float* to) const;
 
   const LatentAttention& latent_;

@@ -216,6 +216,7 @@ void CpuMixers::GateSquares(const float* gates, int64_t tokens) {
 }
 
 /// Gates the value heads, and norms those of each key head together, even if several ranks hold parts of them.
+/// Recurrence::norm says whether the norm comes after the gate, before it, or not at all.
 void CpuMixers::NormGroups(const std::vector<float>& weight, int64_t tokens) {
   const Recurrence& r = spec_.recurrence;
   const int64_t groups = r.key_heads, group_size = r.heads_per_key() * r.value_dim, all = tokens * groups;

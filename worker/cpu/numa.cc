@@ -38,7 +38,8 @@ std::vector<int> ParseProcessors(std::string_view list) {
   return processors;
 }
 
-/// A set of processors that is large enough for any kernel; a single cpu_set_t ends at 1,024 processors.
+/// A set of processors that is large enough for any operating system's kernel; a single cpu_set_t ends at 1,024
+/// processors.
 struct ProcessorSet {
   std::vector<cpu_set_t> sets = std::vector<cpu_set_t>(16);
 

@@ -34,8 +34,9 @@ void PredictionStack::Read(const Computed& computed, const SequenceTable& table)
   Pass();
 }
 
-/// Adds to the pass the member's rows whose tokens remain after verification. `first_row`: the member's first row in
-/// the step.
+/// Adds to the pass the member's rows whose tokens remain after verification, from FirstReadable on. Computes the pass
+/// whenever it is full. Also stores the hidden states that later rows need. `first_row`: the member's first row in the
+/// step.
 void PredictionStack::Read(const BatchMember& member, int rows, const Computed& computed, int64_t first_row,
                            const SequenceTable& table) {
   const SequenceState& s = table.at(member.slot);
@@ -91,14 +92,14 @@ void PredictionStack::Keep(const SequenceState& sequence, int start, int end, co
   }
 }
 
-/// Returns the kept hidden state at the sequence's position; null when it is not kept.
+/// Returns the hidden state that is stored for the sequence's position; null if none is stored.
 const float* PredictionStack::HiddenAt(const SequenceState& sequence, int position) {
   const BlockId block = sequence.blocks[static_cast<size_t>(position / block_size())];
   return HeadOf(block).kept == position % block_size() + 1 ? KeptIn(block) : nullptr;
 }
 
 /// Returns the index of the first block to which a row in the sequence's block number `block` may attend: all blocks
-/// from this index up to `block` have all their rows.
+/// from this index up to the one before `block` have all their rows.
 int PredictionStack::FirstBlock(SlotId slot, const SequenceState& sequence, int block) {
   Reader& reader = readers_[slot];
   if (reader.serial != sequence.serial || reader.checked > block) reader = {sequence.serial, 0, 0};

@@ -141,7 +141,8 @@ class ModelWeights {
   std::vector<float> sparse_bias, colbert_bias;
 
   int64_t bytes() const { return bytes_; }
-  /// Returns sentences for the log that name matrices that take more memory than in the file, and the reason.
+  /// Returns sentences for the log. Each says how many matrices take more memory than in the file for one reason, and
+  /// names the reason.
   std::vector<std::string> Notes() const;
 
  private:

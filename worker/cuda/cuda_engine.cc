@@ -133,9 +133,9 @@ int64_t CudaEngine::AllocateBlocks(int num_blocks, int num_host_blocks) {
          static_cast<int64_t>(trial.size());
 }
 
-/// Measures which way of computing decode steps is fastest, for every size that a graph may have. Runs before there are
-/// requests, so that no request waits for the measurement. Each rank measures alone, because the measured work has no
-/// all-reduces.
+/// Chooses the way of computing decode steps, for every number of rows that a graph may have: measures which way is
+/// fastest if the options ask for it, otherwise takes the way that the options name. Runs before there are requests, so
+/// that no request waits for the measurement. Each rank measures alone, because the measured work has no all-reduces.
 void CudaEngine::ChooseWays() {
   for (int64_t rows = 1; options_.graphs && rows <= sizes_.max_sequences; rows = PaddedRows(rows + 1))
     options_.tune ? decoder_.Tune(rows) : decoder_.SetFused(rows, options_.fuse);

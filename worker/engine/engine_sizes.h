@@ -10,7 +10,7 @@ namespace quire {
 
 class ModelFiles;
 
-/// The draft model that rank 0 runs beside its shard of the served model.
+/// The draft model or prediction layer that rank 0 runs beside its shard of the served model.
 struct DraftSizes {
   const ModelFiles* files = nullptr;  // needed on rank 0 alone; they must outlive the engine
   int64_t vocab_size = 0;             // of the served model; the engine sets it
@@ -19,7 +19,7 @@ struct DraftSizes {
   int max_model_len = 0;              // tokens of the longest sequence that the draft model reads
 };
 
-/// The sizes and settings of an engine, equal on every rank of a group.
+/// The sizes and settings of an engine. They are equal on every rank of a group, except for draft.files.
 struct EngineSizes {
   int block_size = 16;         // tokens per KV block
   int max_step_tokens = 0;     // most tokens of one step

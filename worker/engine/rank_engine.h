@@ -92,8 +92,8 @@ class RankEngine {
   /// Returns the result of the oldest step in flight. Its sampled tokens are still pending in `table`.
   virtual ComputedStep Finish(const SequenceTable& table) = 0;
 
-  /// Guesses, with the draft model, which tokens follow sequences whose last token is known but not computed yet.
-  /// Returns at most one guess for each order, in the sequence of the orders. No step may be in flight.
+  /// Guesses, with the draft model or prediction layer, which tokens follow sequences whose last token is known but not
+  /// computed yet. Returns at most one guess for each order, in the order of the orders. No step may be in flight.
   virtual std::vector<Draft> Guess(const std::vector<GuessOrder>&, const SequenceTable&) { return {}; }
 };
 

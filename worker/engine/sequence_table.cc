@@ -44,7 +44,7 @@ BatchMember SequenceTable::Member(const Draft& draft) {
   return member;
 }
 
-/// Checks a slice against the slices before it. The blocks must hold the keys and values of the whole text.
+/// Checks a slice against the slices before it. The sequence's blocks must have room for the whole text.
 BatchMember SequenceTable::Member(const Slice& slice) {
   const SequenceState& s = Known(slice.slot);
   const auto known = static_cast<int>(s.tokens.size());

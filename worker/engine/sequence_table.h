@@ -32,8 +32,8 @@ struct SequenceState {
   int64_t num_passed = 0;  // units of the sequence's pass that slices have computed (Slice); 0: no pass has begun
 };
 
-/// The running sequences by slot. Step plans change the table. A plan that contradicts the table throws Error, because
-/// a worker out of step must not compute.
+/// The running sequences by slot. Step plans change the table. Apply throws Error for a plan that contradicts the
+/// table, because a worker out of step must not compute.
 class SequenceTable {
  public:
   SequenceTable(int max_running, int block_size, int max_model_len);

@@ -26,7 +26,7 @@ BlockCut CutBetween(const ModelSpec& spec, const std::vector<RankShard>& givers,
                     const std::vector<RankShard>& takers, Rank taker, const std::function<int64_t(int64_t)>& head_bytes,
                     bool latents_once = false);
 
-/// A rank's part of a whole block, which is a block as the only rank of a group has it.
+/// A rank's part of a whole block. A whole block is a block of a group that consists of one rank.
 struct WholeBlockPart {
   int64_t block_bytes = 0;  // bytes of the whole block
   BlockRuns given;          // runs of the whole block that this rank would send to a group of one rank

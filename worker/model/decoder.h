@@ -37,8 +37,8 @@ class DecoderOps {
   /// their biases and norms) into the KV cache.
   virtual void PositionAndStore(int64_t layer) = 0;
   /// Computes attended = softmax(scores) * values. The scores are queries * keys of the context, within the layer's
-  /// window, soft-capped, minus ALiBi's slopes if the model has them. In encoders, queries see later tokens, too. In
-  /// models with an attention gate, attended is multiplied by the gate's sigmoid.
+  /// window, soft-capped, minus ALiBi's slopes times the distances if the model has slopes. In encoders, queries see
+  /// later tokens, too. In models with an attention gate, attended is multiplied by the gate's sigmoid.
   virtual void Attend(int64_t layer) = 0;
   /// Computes residual += attended * O^T + bias, summed over the ranks. The sum is scaled or normed before it is added,
   /// if the model does that. In models that norm sums, the residual is normed afterwards.

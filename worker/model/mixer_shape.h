@@ -23,8 +23,8 @@ struct MixerShape {
   int64_t keys = 0, values = 0, gates = 0, betas = 0, decays = 0;
 };
 
-/// Returns the factor of each number of a state space's input row (ProductScales): [in_width]. Returns nothing when all
-/// factors are 1.
+/// Returns the factor of each number of a state space's input row (ProductScales): [in_width]. Returns an empty vector
+/// when all factors are 1.
 std::vector<float> FactorsOf(const ProductScales& scales, const MixerShape& shape);
 
 }  // namespace quire

@@ -148,7 +148,7 @@ class Dealer {
     for (const RankShard& shard : shards) loads_.push_back(InRows(NumbersOfHeads(spec, shard)));
   }
 
-  /// Splits the axis in pieces of `unit` numbers.
+  /// Splits the axis in pieces of `unit` numbers. Stores each rank's range in `part` of the rank's shard.
   void Deal(Axis axis, int64_t unit, Range RankShard::*part) {
     const double cost = CostOf(axis);
     if (cost == 0) return;  // no layer has this part

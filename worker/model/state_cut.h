@@ -5,11 +5,11 @@
 
 namespace quire {
 
-/// A rank's part of a whole state, which is one sequence's recurrent state as the only rank of a group would have it,
-/// but without gaps. The whole state is [layers that keep a state][convolution state, state of the heads]. `given` is
-/// what the rank sends of the whole state, chosen so that all ranks together send each byte once. `taken` is all of the
-/// rank's state, which may have key heads that other ranks have, too. Each of the two is listed as runs of the rank's
-/// own state and as runs of the whole state.
+/// A rank's part of a whole state. The whole state is one sequence's recurrent state in a group that consists of one
+/// rank, but without gaps: [layers that keep a state][convolution state, state of the heads]. `given` is what the rank
+/// sends of the whole state, chosen so that all ranks together send each byte once. `taken` is all of the rank's state,
+/// which may have key heads that other ranks have, too. Each of the two is listed as runs of the rank's own state and
+/// as runs of the whole state.
 struct StateCut {
   struct Runs {
     BlockRuns here;   // runs of the rank's own state (StateLayout)

@@ -9,8 +9,9 @@
 
 namespace quire {
 
-/// Returns the number of columns per block. `col` and `count` below must be multiples of this number. The functions in
-/// this file read a matrix as the model's file stores it, with scales beside it (ScaledMatrix) or without.
+/// Returns the number of columns in a block of the tensor. `col` and `count` below must be multiples of this number.
+/// The functions in this file read a matrix as the model's file stores it, with scales beside it (ScaledMatrix) or
+/// without.
 int64_t DecodeBlock(const Tensor& tensor);
 /// Decodes numbers [col, col + count) of a row to float.
 void DecodeRow(const Tensor& tensor, int64_t row, int64_t col, int64_t count, float* out);

@@ -28,12 +28,14 @@ struct Prefix {
   }
 };
 
-// The next three functions return whether tokens are banned until min_tokens, whether there are penalties, and whether
-// tokens are forbidden.
+// BansTokens returns whether some tokens are banned because the answer has not reached min_tokens. HasPenalties returns
+// whether penalties change the logits of seen tokens. ForbidsTokens returns whether allowed tokens, bad words or a
+// limit of the reasoning text may forbid tokens.
 bool BansTokens(const Prefix& prefix);
 bool HasPenalties(const SamplingSpec& spec);
 bool ForbidsTokens(const SamplingSpec& spec);
-/// Returns true for greedy sampling without any other setting: then the best token that a grammar allows is taken.
+/// Returns true for greedy sampling if no log-probabilities are asked for, and no setting changes or forbids tokens.
+/// Then the best token that a grammar allows is taken.
 bool NeedsOnlyTheBest(const Prefix& prefix);
 
 /// Returns the number of alternatives to report with each token of the sequence.
@@ -53,7 +55,8 @@ struct RowMask {
   std::span<const uint32_t> allowed;  // [MaskWords(vocab)]
 };
 
-/// Sets the logits of forbidden tokens to minus infinity. logits[i] belongs to token first + i.
+/// Sets the logits of tokens whose bits in the mask `allowed` are 0 to minus infinity. logits[i] belongs to token first
+/// + i, which has bit first + i of the mask.
 void KeepAllowed(std::span<const uint32_t> allowed, int64_t first, std::span<float> logits);
 
 /// Returns the result for a row in which no token can be sampled: `drawn` with the mark for `outcome`, which must not

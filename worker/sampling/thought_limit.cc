@@ -6,7 +6,8 @@ namespace quire {
 
 namespace {
 
-/// Returns the tokens that follow `open` in `generated`; nullopt if `open` does not stand near the beginning.
+/// Returns the tokens that follow `open` in `generated`; nullopt if `open` does not occur after at most
+/// kMostBeforeThoughts other tokens.
 std::optional<std::span<const TokenId>> Behind(std::span<const TokenId> open, std::span<const TokenId> generated) {
   const auto beginning = generated.first(std::min(generated.size(), kMostBeforeThoughts + open.size()));
   const auto found = std::ranges::search(beginning, open);

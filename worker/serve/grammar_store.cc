@@ -16,9 +16,9 @@ namespace {
 using Compiled = std::shared_ptr<const CompiledGrammar>;
 
 /// Returns the bounds of a new sequence's matcher. Up to 30 sequences with a grammar get the full bounds of one matcher
-/// (8 MiB of states and 2 ms of work). Each further sequence gets an equal part of what 30 full matchers may take. 256
-/// sequences together take at most 760 MiB, and at most 60 ms in a step in which all of them begin. The result depends
-/// only on the plans, so all ranks agree.
+/// (8 MiB of states and 2 ms of work). A further sequence gets what 30 full matchers may take, divided by the number of
+/// sequences with a grammar. 256 sequences together take at most 760 MiB, and at most 190 ms in a step in which all of
+/// them begin. The result depends only on the plans, so all ranks agree.
 GrammarMatcher::Bounds BoundsOf(size_t num_constrained) {
   constexpr int64_t kOfAll = 30;
   const GrammarMatcher::Bounds most;

@@ -22,15 +22,15 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kBeatEvery(250), kWait(50), kLongSleep(500);
 constexpr milliseconds kOrphanedAfter(3000), kMostForBusyness(10'000);
-// Timeout of the first answer. It is long because the coordinator may serve other connections first. The coordinator
-// waits equally long for the first heartbeat.
+// The time in which the first answer must come. It is long because the coordinator may serve other connections first.
+// The coordinator waits equally long for the first heartbeat.
 constexpr milliseconds kFirstAnswer(20'000);
 
 int64_t Micros(Clock::duration time) { return std::chrono::duration_cast<microseconds>(time).count(); }
 
-/// Returns the time to wait for the answer to a heartbeat. It is `usual`, plus an allowance if threads here or at the
-/// coordinator have recently woken up late, by up to `late`. A heartbeat and its answer need four wake-ups: a thread
-/// and its socket's thread on both sides.
+/// Returns the time to wait for the answer to a heartbeat: `usual` plus an allowance of 4 * late (at most
+/// kMostForBusyness). `late` says how late threads here or at the coordinator have recently woken up. A heartbeat and
+/// its answer need four wake-ups: a thread and its socket's thread on both sides.
 Clock::duration Patience(Clock::duration usual, Clock::duration late) {
   return usual + std::min<Clock::duration>(4 * late, kMostForBusyness);
 }

@@ -105,7 +105,7 @@ class Line {
   Channel channel_;
 };
 
-/// Returns the name that messages give this host.
+/// Returns the name of this host in messages.
 std::string HostName(const WorkerOptions& options) { return options.node.empty() ? OwnHostName() : options.node; }
 
 /// Waits for the Start message, which says how many blocks to reserve. If the model has a tokenizer, the vocabulary

@@ -499,7 +499,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const testing::TestParamInfo<Case>& test_case) { return test_case.param.name; });
 
 // The pool holds one prompt at a time, so the second answer to each prompt takes its blocks from the host.
-TEST(CudaHostCacheTest, BlocksCopiedToTheHosts_ComeBack_OnTwoRanks) {
+TEST(CudaHostCacheTest, BlocksCopiedToTheHosts_ComeBack_WhenTheirPromptsAreSentAgainOnTwoRanks) {
   const test::RandomModel model({.dtype = "F32"}, 5);
   const ModelFiles files = ModelFiles::Open(model.path());
   std::vector<Ask> asks = SomeAsks(files, 9, {100, 90});
@@ -544,7 +544,8 @@ TEST(CudaPrefillTest, Prefill_EqualsTheCpuEngine_WhenAChunkBehindALongPrefixIsSp
   test::ExpectAlikePrompts(got, want, 0.004);
 }
 
-// The second prompt begins with the first one's blocks, and its last chunk is split over the device's multiprocessors.
+// The last prompt begins with the whole first prompt, whose blocks are cached by then. Its last chunk is split over the
+// device's multiprocessors.
 TEST(CudaLatentsTest, Answers_EqualTheCpuEngine_BehindALongCachedPrefix) {
   const test::RandomModel model({.hidden = 64,
                                  .layers = 1,
@@ -612,7 +613,7 @@ TEST_P(CudaSamplingTest, Draws_EqualTheCpus_ForEverySamplingSetting) {
   asks[3].sampling = {.temperature = 0.0f, .frequency_penalty = 1.5f, .presence_penalty = 0.5f, .num_logprobs = 20};
   asks[4].sampling = {.temperature = 0.0f, .logit_bias = {{17, 9.0f}, {5, -100.0f}}};
   asks[5].sampling = {.temperature = 1.0f, .top_p = 0.5f, .seed = 4, .banned_until_min = {0, 3, 9}, .min_tokens = 5};
-  // Token 17's logit leads by eight. A frequency penalty closes that gap, but a presence penalty does not.
+  // Token 17's logit leads by about eight. A frequency penalty closes that gap, but a presence penalty does not.
   asks.push_back(
       {.prompt = {1}, .sampling = {.temperature = 0, .frequency_penalty = 2, .logit_bias = {{17, 90}, {5, 82}}}});
   asks.push_back(

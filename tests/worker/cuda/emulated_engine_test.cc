@@ -106,7 +106,7 @@ TEST(CudaEngineTuningTest, Engine_TunesEveryBatchSize_BeforeTheFirstRequest) {
       ->AllocateBlocks(setup.num_blocks, 0);
   const auto at_start = std::exchange(test::tuned_rows, {});
   EXPECT_EQ(std::set<int64_t>(at_start.begin(), at_start.end()), (std::set<int64_t>{1, 2, 4, 8, 12}));
-  // Requests start and end, so there are several steps with each of these batch sizes.
+  // Requests start and end, so there are several steps with different batch sizes.
   const std::vector<test::Ask> asks = {
       {.prompt = {5, 6, 7}, .max_tokens = 12}, {.prompt = {9, 3}, .n = 3}, {.prompt = {4}}};
   const test::Answers answers = test::Serve(files, asks, setup, make);
@@ -124,7 +124,7 @@ TEST(QuantizedProductsTest, Fp8Products_RoundTheActivations_OnlyWhenTheLibraryHa
   EXPECT_LT(rounded.Difference(), 0.03 * rounded.Largest());
 }
 
-TEST(QuantizedOnDeviceTest, FormsOnDevice_DifferForQueriesKeysAndValues_WhenTheFilesDo) {
+TEST(QuantizedOnDeviceTest, FormsOnDevice_DifferForQueriesKeysAndValues_WhenTheirTypesInTheFileDiffer) {
   const ModelFiles files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/kquants.gguf");
   const auto forms = [&](Quantization quantization) {
     return FormsOnDevice(files, PlanShards(files.spec(), {1.0}).front(), NumberType::kF16, quantization).front();

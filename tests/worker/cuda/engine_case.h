@@ -9,7 +9,8 @@
 #include "tests/support/thread_group.h"
 #include "worker/cuda/cuda_engine.h"
 
-// Serves the same requests with the CUDA engine over an emulated device and with the CPU engine.
+// Serves requests with the engines that a maker makes, and compares the answers of the CUDA engine, over an emulated
+// device, with those of the CPU engine.
 namespace quire::test {
 
 /// Makes CUDA engines for the ranks of a group, and owns their collectives.
@@ -62,8 +63,9 @@ Answers Serve(const ModelFiles& files, const std::vector<Ask>& asks, const Setup
 std::vector<Ask> SomeAsks(const ModelFiles& files, uint64_t seed,
                           const std::vector<int>& lengths = {1, 37, 16, 90, 5, 70});
 
-/// Expects equal log-probabilities up to the first token that differs. There, both tokens must be about equally likely.
-/// At least the fraction `part` of all tokens must come before that place.
+/// Expects equal log-probabilities up to and including the first token of a choice that differs. There, both tokens
+/// must be about equally likely. At least the fraction `part` of all tokens must come before the places where choices
+/// differ.
 void ExpectAlike(const Answers& got, const Answers& want, double tolerance, double part = 0.75);
 
 /// Compares log-probabilities of prompts. The tolerance grows for unlikely tokens, where 16-bit numbers err by more.

@@ -1,4 +1,5 @@
-// Copies KV blocks from one emulated device to another, over pairs within this process.
+// Tests the copying of KV blocks from one emulated device to another, over pairs within this process, and what happens
+// when one end is missing or closes.
 #include "worker/cuda/device/pair_carrier.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +48,7 @@ struct Pool {
 
 class PairCarrierTest : public testing::Test {
  protected:
-  /// Waits until the link has done `moves` moves, or fails.
+  /// Waits until the link has done `moves` moves. Fails if this takes more than 20 seconds.
   static void WaitFor(DeviceLink& link, int64_t moves) {
     const auto deadline = Clock::now() + std::chrono::seconds(20);
     while (link.num_done() < moves && Clock::now() < deadline) std::this_thread::yield();
@@ -91,10 +92,10 @@ TEST_F(PairCarrierTest, Move_CopiesWholeBlocks_WhenTheyNeedSeveralPieces) {
     EXPECT_TRUE(std::ranges::all_of(to_[other], [](std::byte b) { return b == std::byte{0xee}; })) << other;
 }
 
-TEST_F(PairCarrierTest, Move_PutsHeadsAtTheirNewPlaces_InSeveralMoves) {
+TEST_F(PairCarrierTest, Move_CopiesRangesToOtherPlacesInABlock_InSeveralMoves) {
   from_.Fill(2);
   Open();
-  // Moves two of four heads from the end of the sender's block to the beginning of the receiver's.
+  // Moves two ranges of bytes to other places in the receiver's block, like heads that have other places there.
   const BlockRuns given = {{2048, 2048}, {6144, 1024}}, taken = {{0, 2048}, {4096, 1024}};
   for (const int block : {1, 2, 3}) {
     gives_->Move(from_.Of({block}), given);

@@ -65,7 +65,7 @@ double NumberOf(NumberType type, const QuantizedRow& row, int64_t i) {
 
 TEST(QuantizedRowsTest, WriteQuantizedRow_KeepsTheFilesNumbers_ForEveryForm) {
   // The tolerances follow from rounding. In Q4_K and Q5_K, products of scales are rounded to fp16, with a relative
-  // error of up to 2^-12. The error of a number is that of up to 15 (Q5_K: 31) times such a product, plus that of a
+  // error of up to 2^-11. The error of a number is that of up to 15 (Q5_K: 31) times such a product, plus that of a
   // minimum. Q6_K's numbers are at most 1 and are multiplied by one rounded product. Plain numbers below 1 are off by
   // half a step of 2 / 15 or 1 / 127, and by the step's own rounding to fp16.
   const std::tuple<NumberType, NumberType, double> forms[] = {{NumberType::kQ4_0, NumberType::kQ4_1, 1e-6},
@@ -124,7 +124,7 @@ TEST(QuantizedRowsTest, WriteQuantizedRow_KeepsFp8AndItsScales) {
   std::vector<float> factors(kRows * 2);
   for (float& factor : factors) factor = static_cast<float>(random.Signed());
   const auto bytes = std::as_bytes(std::span(factors));
-  // Tests one scale for each row, and one scale for each 256 columns of a row.
+  // Tests two layouts: one scale for each row, and one scale for each 256 columns of a row.
   for (const auto& [type, group] : {std::pair{NumberType::kFp8E4M3, kCols}, {NumberType::kFp8Groups, int64_t{256}}}) {
     ScaledMatrix matrix{.rows = kRows, .cols = kCols, .fp8 = numbers.data(), .group = group};
     matrix.scales = {NumberType::kF32, bytes.data(), kCols / group, 1};

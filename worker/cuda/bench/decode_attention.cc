@@ -1,6 +1,6 @@
-// Measures attention of one new token per sequence: the planned kernel (DecodeAttention) against the baseline kernels
-// v1 and v2, for several lengths, groups, types and block sizes. Each kernel call lists its params, as a caller would,
-// so that a reader sees in one place what is measured.
+// Measures attention of one new token per sequence, for several lengths, groups, types and block sizes: the planned
+// kernel (DecodeAttention) against the baseline kernels v1 and v2 and, in builds with it, FlashInfer. Each kernel call
+// lists its params, as a caller would, so that a reader sees in one place what is measured.
 #include "kernels/cuda/decode/decode_attention.h"
 
 #include <fmt/format.h>

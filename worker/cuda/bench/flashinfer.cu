@@ -1,4 +1,4 @@
-// FlashInfer's attention over a benchmark batch. Written for its version 0.7.2 (tests/gpu/fetch-flashinfer).
+// Implements flashinfer.h with FlashInfer's headers, version 0.7.2 (tests/gpu/fetch-flashinfer).
 #include <cmath>
 #include <flashinfer/attention/default_prefill_params.cuh>
 #include <flashinfer/attention/mask.cuh>

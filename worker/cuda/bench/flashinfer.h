@@ -8,14 +8,16 @@
 
 namespace quire::bench {
 
-/// Attention by FlashInfer over the same numbers, for comparison. It uses the FA2 kernels, which FlashInfer chooses for
-/// decodes on all devices and for prompts on devices before Hopper. A batch is copied into FlashInfer's layout, [page,
-/// kv head, token, dimension]. Exists only in builds with FlashInfer's headers (QUIRE_FLASHINFER).
+/// Attention by FlashInfer over the keys and values of a PagedBatch, for comparison. It uses the FA2 kernels, which
+/// FlashInfer chooses for decodes on all devices and for prompts on devices before Hopper. The batch is copied into
+/// FlashInfer's layout, [page, kv head, token, dimension]. Exists only in builds with FlashInfer's headers
+/// (QUIRE_FLASHINFER).
 class FlashInferAttention {
  public:
   virtual ~FlashInferAttention() = default;
 
-  /// Queues out = attention(queries), as the constructor planned it. Both arrays are [rows, heads, head size].
+  /// Queues out = attention(queries) over set number `set` of the batch's keys and values. Both arrays are [rows,
+  /// heads, head size].
   virtual void Queue(int64_t set, const void* queries, void* out) = 0;
 };
 

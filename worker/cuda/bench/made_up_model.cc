@@ -21,8 +21,8 @@ namespace {
 
 constexpr size_t kChunk = size_t{4} << 20;  // numbers per chunk
 
-/// Makes random bf16 numbers with either sign and magnitudes in [spread / 2, spread]: sign and mantissa bits are
-/// random. Each random 64-bit word gives four numbers.
+/// Makes random bf16 numbers with either sign and magnitudes in [p / 2, p), where p is the largest power of two that is
+/// at most `spread`: sign and mantissa bits are random. Each random 64-bit word gives four numbers.
 class Numbers {
  public:
   const std::vector<uint16_t>& Next(size_t count, float spread) {

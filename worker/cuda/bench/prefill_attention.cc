@@ -54,8 +54,9 @@ class PrefillCase {
 
   int64_t sets() const { return batch_.sets(); }
 
-  /// Returns the output with the decode kernel v2 as a reference method. v2 gets one sequence for each query, which
-  /// ends with the query's token. All these sequences share one block table.
+  /// Returns the output. For a single sequence with at most kMostJudged queries, the reference method is the decode
+  /// kernel v2. There, each query is a sequence of its own, whose last token is the query's token. All these sequences
+  /// share one block table.
   Output output() {
     Output output{out_.as<void>(), out_.bytes(), batch_.shape().head_size};
     if (chunks_.sequences > 1 || chunks_.queries > kMostJudged) return output;
@@ -70,7 +71,8 @@ class PrefillCase {
     return output;
   }
 
-  /// Returns the operations of the two products: 2 FLOP each, for every head, query and visible position.
+  /// Returns the operations of the two products: each takes 2 FLOP for every head, query, visible position and
+  /// dimension of a head.
   double flops() const {
     const double seen =
         chunks_.queries * (chunks_.context - chunks_.queries) + chunks_.queries * (chunks_.queries + 1.0) / 2;

@@ -9,8 +9,8 @@
 
 namespace quire {
 
-/// Device buffers with which the kernels of a forward pass hand numbers to each other, for T rows, of which tokens are
-/// sampled for R. Numbers have the model's type unless stated otherwise.
+/// The device buffers of a forward pass of at most T rows. A token is sampled for at most R of these rows. Numbers have
+/// the model's type unless stated otherwise.
 struct Activations {
   Activations(const ModelSpec& spec, const RankShard& shard, NumberType dtype, int64_t max_tokens, int64_t max_draws,
               int64_t width_of_logits, Pieces& pieces)

@@ -52,8 +52,8 @@ class CudaDecoder final : private DecoderOps {
   /// (StepShape::keeps_rows). Overwrites logits().
   void LogitsOfRows(int64_t row, int64_t count);
 
-  /// Returns the last activations, after the final norm, of a step that keeps its rows, from row `row` on. The
-  /// activations are in device memory: [rows, hidden] of the model's type.
+  /// Returns the activations after the final norm, for the rows of the last step from `row` on. The step must keep its
+  /// rows (StepShape::keeps_rows). The activations are in device memory: [rows, hidden] of the model's type.
   const std::byte* NormedRows(int64_t row) const;
 
   /// Measures once which way of computing steps of `num_rows` rows is fastest. Overwrites activations. Must not run
@@ -108,7 +108,7 @@ class CudaDecoder final : private DecoderOps {
     return memory_.sinks == nullptr ? nullptr : memory_.sinks + layer * sizes_.shard.heads.size();
   }
   const LayerSpec& LayerOf(int64_t layer) const { return spec_.layers[static_cast<size_t>(layer)]; }
-  // Returns how many numbers a row of a layer's activations has.
+  // Returns how many numbers the queries of a row have on this rank.
   int64_t HeadsWidth(int64_t layer) const { return sizes_.shard.heads.size() * LayerOf(layer).head_dim; }
   /// Returns how many numbers a row of the input of attention's output projection has.
   int64_t OutWidth(int64_t layer) const {
@@ -157,8 +157,8 @@ class CudaDecoder final : private DecoderOps {
   void MakeLayerInputs();
   /// Returns `count` rows of `width` numbers in the form of a table for the operation Embedding.
   kernels::Weight Table(const void* rows, int64_t count, int64_t width) const;
-  /// residual += x * weight^T + bias, either now or later as the pending addition. With after_norm, now: residual =
-  /// (residual + norm(the sum over all ranks)) * scale.
+  /// residual += residual_scale * x * weight^T + bias, either now or later as the pending addition. With after_norm,
+  /// now: residual = (residual + norm(the sum over all ranks)) * scale.
   void AddProduct(const void* x, int64_t k, const DeviceMatrix& weight, const void* bias, const void* after_norm,
                   float scale);
   /// residual = (residual + norm(the sum over ranks of delta)) * scale.

@@ -99,7 +99,8 @@ void CudaDecoder::MultiplyExperts(int64_t layer) {
   const CudaLayerWeights& w = weights(layer);
   const CudaExpertActivations& e = memory_.experts;
   const int64_t hidden = spec_.hidden_size, rows = shape_.num_rows * m.experts_per_token;
-  // If experts are split by columns, only rank 0 adds the bias, so that the sum over the ranks contains it once.
+  // If experts are split by columns, only rank 0 adds the bias of the second products, so that the sum over the ranks
+  // contains it once.
   const bool adds_bias = collective_ == nullptr || e.whole_experts || collective_->rank() == 0;
   kernels::CudaExpertMatmulParams product = {.dtype = sizes_.dtype,
                                              .x = experts_in_,

@@ -9,8 +9,8 @@
 
 namespace quire {
 
-/// Matrix products. Each shape is computed in the faster of two ways: by the vendor's library or, for few rows, by our
-/// own kernel.
+/// Matrix products. A shape for which Tune was called is computed in the faster of two ways: by the vendor's library
+/// or, for few rows, by our own kernel. Products with quantised weights need no Tune.
 class Products {
  public:
   /// `expanded`: scratch memory of `expanded_bytes` bytes for rows of quantised weights, or of x, that the library
@@ -20,7 +20,8 @@ class Products {
 
   static constexpr int64_t kWorkspaceBytes = Gemm::kWorkspaceBytes;
 
-  /// Queues the product, in the way that Tune found to be faster, or else with the library.
+  /// Queues the product. With a plain weight, runs it in the way that Tune found to be faster, or else with the
+  /// library.
   void Run(const GemmParams& params);
 
   /// Measures the kernel and the library for this shape, so that Run takes the faster one; see Gemm::Tune.

@@ -42,8 +42,8 @@ class DeviceGraph {
 
 /// One rank's GPU: its memory and one stream, which runs work in the order in which it was queued. Belongs to the
 /// thread that made it. Every function throws Error with the device's name and the action that failed; after that the
-/// process cannot use the device any more. Two implementations: the CUDA runtime (device_runtime.cc) and the SIMT
-/// emulator (tests/worker/cuda/emulated_device.cc).
+/// process cannot use the device any more. There are two implementations: the CUDA runtime (device_runtime.cc) and the
+/// SIMT emulator (tests/worker/cuda/emulated_device.cc).
 class Device {
  public:
   explicit Device(int ordinal);

@@ -15,8 +15,9 @@ struct DeviceGroupOptions {
   bool measure = true;   // false: use the published threshold
 };
 
-/// The collectives of a group's GPUs. Short all-reduces use the one-shot kernel if all GPUs are in one host and can
-/// access each other's memory; everything else uses NCCL.
+/// The collectives of a group's GPUs. Short all-reduces use the one-shot kernel if the options allow it, there are at
+/// most kernels::kMaxOneShotRanks GPUs, and all are in one host and can access each other's memory. Everything else
+/// uses NCCL.
 class DeviceGroup final : public NormingCollective {
  public:
   /// Connects the GPUs of the group. With options.measure, also measures up to which size the one-shot all-reduce is

@@ -29,8 +29,8 @@ struct GemmParams {
   const float *x_scales = nullptr, *weight_scales = nullptr;
 };
 
-/// Matrix products by the vendor's library. Two implementations: cuBLASLt (gemm_cublaslt.cc) and one for tests
-/// (tests/worker/cuda/emulated_gemm.cc).
+/// Matrix products by the vendor's library. There are two implementations: cuBLASLt (gemm_cublaslt.cc) and one for
+/// tests (tests/worker/cuda/emulated_gemm.cc).
 class Gemm {
  public:
   /// Takes kWorkspaceBytes of device memory. The device must outlive this object.

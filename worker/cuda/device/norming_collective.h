@@ -5,7 +5,7 @@
 
 namespace quire {
 
-/// Device collectives that can also compute the norm after an all-reduce, in the same kernel.
+/// Device collectives that can also compute the norm after an all-reduce, where possible in the same kernel.
 class NormingCollective : public DeviceCollective {
  public:
   /// Computes kernels::RmsNorm with the sum over all ranks of `partial` in place of norm.delta, which is ignored.

@@ -27,9 +27,9 @@ bool NeedsHost(const SequenceState& s) {
          (BansTokens(s) && static_cast<int64_t>(s.sampling.banned_until_min.size()) > kMaxListEntries);
 }
 
-/// True if the row's token cannot in every case be sampled from the candidates of all shards. The candidates are enough
-/// for greedy rows, for top log-probabilities, and for top-k up to the number of candidates. Rows without top-k, top-p
-/// and min-p need only the shards' total weights.
+/// True if the candidates of all shards may not be enough to sample the row's token. They are enough for greedy rows
+/// and for top-k up to the number of candidates. Rows without top-k, top-p and min-p need only the shards' total
+/// weights.
 bool MayNeedWholeRow(const SamplingSpec& s) {
   if (s.temperature <= 0) return false;
   if (s.top_k > 0) return s.top_k > kernels::kMaxShardCandidates;
@@ -125,7 +125,7 @@ DrawPlan CudaSampler::Prepare(const std::vector<BatchMember>& batch, const Seque
          .ban_begin = bans,
          .ban_end = bans,
          .count_slot = -1};
-    // The kernels require each token at most once.
+    // The kernels require that a list of biases, or of banned tokens, contains each token at most once.
     std::map<TokenId, float> bias_of;
     for (const auto& [token, bias] : spec.logit_bias) bias_of[token] += bias;
     for (const auto& [token, bias] : bias_of) {

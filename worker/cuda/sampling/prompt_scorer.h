@@ -28,8 +28,8 @@ class PromptScorer {
   /// Queues the output head for the step's rows [row, row + count). Returns the device address where the logits [count,
   /// row_stride] will be.
   using LogitsOfRows = std::function<const float*(int64_t row, int64_t count)>;
-  /// Call it after the step has run, with nothing queued behind it. Returns the log-probabilities on rank 0, and an
-  /// empty list on other ranks, which must make the same calls.
+  /// Computes the log-probabilities of the members' prompt rows. Returns them on rank 0, and an empty list on other
+  /// ranks, which must make the same calls. Call it after the step has run, with nothing queued behind it.
   std::vector<PromptScores> Score(const std::vector<ScoringMember>& members, const SequenceTable& table,
                                   const LogitsOfRows& logits_of);
 

@@ -16,7 +16,8 @@ namespace quire {
 /// The sizes of a step's arrays, for one step or for the largest step.
 struct StepLimits {
   int64_t tokens, sequences;
-  // Numbers of decode words and of prefill tiles, indexed by kind of attention.
+  // The numbers of words of the decodes' work list, of prefill tiles and of prefill merges, indexed by kind of
+  // attention.
   int64_t decode_words[kMaxAttentionKinds] = {}, prefill_tiles[kMaxAttentionKinds] = {};
   int64_t prefill_merges[kMaxAttentionKinds] = {};
   int64_t state_blocks = 0;  // blocks per sequence's state; 0: no states

@@ -14,7 +14,7 @@ struct CudaMixerWeights {
   void* out = nullptr;         // [hidden, MixerShape::out_width]
   float* taps = nullptr;       // [taps, ConvolvedChannels]; the oldest token's tap comes first
   float* taps_bias = nullptr;  // [ConvolvedChannels], or null
-  // For each head that keeps a state: [local value heads].
+  // Each of these vectors has one number for each local value head that keeps a state.
   float *rate = nullptr, *decay_bias = nullptr;
   float* skip = nullptr;  // [local value heads]; state spaces only
   float* norm = nullptr;  // [value_dim]; for state spaces [local values]

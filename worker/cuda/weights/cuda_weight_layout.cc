@@ -22,8 +22,8 @@ CudaWeightLayout::CudaWeightLayout(const ModelSpec& spec, const RankShard& shard
     return matrices(there, 1, rows, cols, form);
   };
   const auto expands = [&](int64_t rows, int64_t cols, std::optional<NumberType> form) {
-    // The memory for expanded rows is at most about as large as the GPU's second-level cache, because a part of a
-    // matrix is read right after it was expanded.
+    // The memory for expanded rows is at most about as large as the GPU's second-level cache (but has room for 8 rows),
+    // because a part of a matrix is read right after it was expanded.
     constexpr int64_t kMost = int64_t{32} << 20;
     if (form)
       expanded_bytes = std::max(expanded_bytes, std::min(rows * cols * element, std::max(kMost, 8 * cols * element)));

@@ -171,7 +171,8 @@ class Loader {
     return sources;
   }
 
-  /// Returns the rows of the first weight of an MLP or expert with `width` columns. Padding rows are zeros.
+  /// Returns the rows of the first weight of an MLP or expert: `width` rows of ups, or `width` rows each of gates and
+  /// of ups in the order of Alternating. Padding rows are zeros.
   std::vector<RowSource> InRows(Role of_gates, Role of_ups, int64_t layer, int64_t expert, int64_t width) {
     std::vector<RowSource> up = Rows(of_ups, layer, expert);
     if (files_.spec().gated_mlp) return Alternating(Rows(of_gates, layer, expert), up, width);

@@ -18,8 +18,8 @@ namespace quire {
 
 namespace {
 
-/// Returns the form on the device of a file's FP8 matrix, for columns from `first` on. Returns nullopt if the matrix's
-/// scale groups do not begin where the device's groups begin.
+/// Returns the form on the device of a file's FP8 matrix, for columns from `first` on. Returns nullopt if a scale group
+/// of the device (kFp8Group columns, counted from `first` on) could take scales of several groups of the file.
 std::optional<NumberType> FormOfFp8(const ScaledMatrix& matrix, int64_t first) {
   if (matrix.groups() == 1) return NumberType::kFp8E4M3;
   const bool fits = matrix.InOrder() && matrix.group % kernels::kFp8Group == 0 && first % kernels::kFp8Group == 0;

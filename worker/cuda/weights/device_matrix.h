@@ -37,9 +37,9 @@ struct LayerForms {
 /// (FormOf) as q4_1; Q8_0, Q5_0, IQ4_NL and IQ4_XS as q8_0; Q5_1, Q5_K and Q6_K in six bits; MXFP4 unchanged. FP8 stays
 /// if its factors belong to rows or to groups of a multiple of 128 columns.
 ///
-/// With fp8, plain matrices and other file formats are rounded to FP8 with one factor per row. With int8 or int4, plain
-/// matrices and those that FormOf expands to 16 bits are rounded to q8_0 or q4_1; other file formats, including six-bit
-/// ones, are rounded to q8_0, as on the CPU.
+/// With fp8, plain matrices and file formats that are not named above are rounded to FP8 with one factor per row. With
+/// int8 or int4, plain matrices and those that FormOf expands to 16 bits are rounded to q8_0 or q4_1; formats in six
+/// bits and formats that are not named above are rounded to q8_0, as on the CPU.
 ///
 /// Gates and ups must have the same form. All other matrices are expanded, and so is a matrix that the ranks split
 /// inside a block of columns.

@@ -37,11 +37,11 @@ class Uploader {
   void Upload(void* to, const std::vector<RowSource>& rows, Range cols, int64_t width) {
     UploadPieces(to, rows, {cols}, width);
   }
-  /// Uploads as Upload does, but takes the columns of several ranges from each row. In `to` these columns stand one
-  /// after another.
+  /// Does what Upload does, with the columns of several pieces of row i. In `to`, the columns of one piece follow those
+  /// of the piece before it.
   void UploadPieces(void* to, const std::vector<RowSource>& rows, const std::vector<Range>& pieces, int64_t width);
-  /// Uploads whole rows in quantised form: `to` is the data of a kernels::QuantizedMatrix of type `type`,
-  /// [rows.size(), columns].
+  /// Uploads columns `cols` of the rows in quantised form. `to` is the data of a kernels::QuantizedMatrix of type
+  /// `type`, [rows.size(), cols.size()].
   void UploadQuantized(void* to, const std::vector<RowSource>& rows, Range cols, NumberType type);
   /// Uploads fp32 numbers unchanged.
   void UploadFloats(float* to, std::span<const float> numbers);
