@@ -227,6 +227,8 @@ class CompilationTest(TinyCase):
         self.assertEqual(self.texts(self.server, guided_choice=["b"]), ["b"])
         before = grammar_compilers(self.server)
         self.assertEqual(len(before), 1)
+        with open(f"/proc/{before[0]}/oom_score_adj", encoding="utf-8") as f:
+            self.assertEqual(f.read(), "1000\n")  # the kernel kills it before workers
         refused = []
         asked = threading.Thread(target=lambda: refused.append(self.post(self.server, want=400, structured_outputs=self.ENDLESS)))
         asked.start()
