@@ -122,9 +122,9 @@ void BlockReceiver::DropWay(const std::string& peer, const BlockChunk& chunk) {
   if (chunk.place.by_device) ways_.erase(peer);
 }
 
-/// Handles one received chunk. Ends its transfer when the transfer is complete or the chunk is refused. Ignores chunks
-/// of transfers that are not expected (any more), chunks of other epochs, and chunks from peers that do not have the
-/// key of the rank that they claim to be.
+/// Handles one received chunk. Ends its transfer when the transfer is complete or the chunk is refused. Discards chunks
+/// of unknown transfers, of other epochs and of unknown givers; if such a chunk announces a move between devices, also
+/// forgets the peer's DeviceLink. Ignores chunks from peers without the key of the rank that they claim to be.
 void BlockReceiver::Accept(const ReceivedFrame& received) {
   const BlockChunk chunk = DecodeChunk(received.frame);
   const ChunkPlace& place = chunk.place;

@@ -18,7 +18,7 @@ struct HostLink {
 /// The seconds for which the ranks wait for each other in a step of some rows.
 struct CutWait {
   double sum = 0;   // seconds of one all-reduce over the ranks of a stage, averaged over the stages; 0 on one host
-  double turn = 0;  // seconds for the rows from the first stage to the last one, and for the drawn tokens back
+  double turn = 0;  // seconds for the rows from the first stage to the last one, and for the sampled tokens back
 };
 
 /// Computes the waits of a step of `rows` rows from the link. host_of_rank: for each rank, a number that stands for its

@@ -86,7 +86,7 @@ class Workers {
 
  private:
   struct Known {
-    int64_t tokens = 0, computed = 0;  // `tokens` includes tokens that outstanding steps draw
+    int64_t tokens = 0, computed = 0;  // `tokens` includes tokens that outstanding steps sample
   };
 
   StepCosts costs_;

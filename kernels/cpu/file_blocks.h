@@ -1,6 +1,7 @@
 #pragma once
 
-// Block layouts of the quantisation formats that occur only in model files, not in products. The layouts are ggml's.
+// Block layouts of the quantisation formats that occur only in model files. Weights in these formats are converted to
+// other formats before matrix products. The layouts are ggml's.
 // Nibbles are in ggml's order, low halves first (comm/base/number_type.h).
 //
 // Blocks of 32 numbers:

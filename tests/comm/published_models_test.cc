@@ -183,7 +183,7 @@ TEST(PublishedModelsTest, QwenVl_IsReadAsQwen_WithRopeSections) {
               HasSubstr("text_config: rope_scaling of type dynamic is not supported"));
 }
 
-TEST(PublishedModelsTest, Wrapper_IsRefused_ByTheNameOfItsUnknownTextModel) {
+TEST(PublishedModelsTest, Wrapper_IsRefused_WithTheTextModelsName_WhenThatModelIsUnknown) {
   RewrittenModel model("qwen3");
   Wrap(model, "llava", "model.");
   model.config["text_config"]["model_type"] = "mpt_llama";

@@ -76,7 +76,7 @@ TEST(MessagesRequestTest, Integers_KeepTheirDigits_InCallsAndSchemas) {
             R"("properties":{"id":{"enum":[18446744073709551616,9223372036854775808]}}}}}])");
 }
 
-TEST(MessagesRequestTest, ToolChoice_IsTranslatedToChatNames) {
+TEST(MessagesRequestTest, ToolChoice_BecomesTheValueOfTheChatApi) {
   for (const auto& [here, there] : {std::pair{"auto", "auto"}, {"any", "required"}, {"none", "none"}}) {
     const OrderedJson chat = Chat(
         std::string(R"({"messages": [{"role": "user", "content": "x"}], "tool_choice": {"type": ")") + here + "\"}}");

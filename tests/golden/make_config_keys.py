@@ -113,7 +113,7 @@ def candidates(key, value, config):
 
 
 def class_of(config):
-    """Returns the class of HF that computes a tiny model: encoders have no output head."""
+    """Returns the HF class that runs a model with this configuration: a classifier, an encoder without an output head, or a causal language model."""
     name = config.get("architectures", [""])[0]
     return AutoModelForSequenceClassification if name.endswith("ForSequenceClassification") else AutoModel if name.endswith("Model") else AutoModelForCausalLM
 

@@ -195,8 +195,8 @@ def shaped(target, weight, config):
 
 
 def with_factors(name, weight, config):
-    """Multiplies a weight of Falcon-H1 by the multipliers that config.json has for its product. The result is fp32, because fp16 would
-    round it."""
+    """Multiplies a weight of Falcon-H1 by the multipliers that config.json has for the weight's matrix. A multiplied weight is returned in
+    fp32, because fp16 would round it."""
     attention, states = config["attention_in_multiplier"], config["ssm_in_multiplier"]
     factors = {"q_proj": attention, "k_proj": attention * config["key_multiplier"], "v_proj": attention,
                "o_proj": config["attention_out_multiplier"], "out_proj": config["ssm_out_multiplier"], "in_proj": states,

@@ -61,8 +61,8 @@ class Judge {
   /// Returns `ending` for every present request.
   Endings All(const Ending& ending) const;
 
-  /// Throws Failure unless the steps of an answered request computed the right number of tokens: every token once,
-  /// except the last sampled token.
+  /// Throws Failure unless the steps of an answered request computed every token once, except the last sampled token
+  /// and the first `cached_tokens`, which came from the cache.
   void CheckWork(RequestId id, int cached_tokens) const;
 
  private:

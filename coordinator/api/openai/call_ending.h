@@ -7,8 +7,8 @@
 
 namespace quire {
 
-/// Returns the event of a request that ended without a result. The event advises a retry only after kNoRoom and
-/// kWorkersLost.
+/// Returns the event of a request that ended without a result. The event advises against a retry, except
+/// after kNoRoom and kWorkersLost.
 CallEvent EndingOf(RequestError error, const std::string& message);
 
 /// Returns the event of a call that was refused, with its HTTP status.

@@ -10,7 +10,7 @@ namespace quire {
 
 namespace {
 
-constexpr TokenId kEnd = -1;  // marks the end of every answer; no model draws this token
+constexpr TokenId kEnd = -1;  // marks the end of every answer; no model samples this token
 constexpr size_t kHashes = size_t{1} << 13;
 constexpr int kMostCompared = 64;  // most places that one search compares
 

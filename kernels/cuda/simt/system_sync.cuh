@@ -11,8 +11,8 @@ __device__ inline void StoreReleaseSystem(uint32_t* array, int64_t i, uint32_t v
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(array + i), "r"(value) : "memory");
 }
 
-/// Returns array[i]. If the value was written by a release, this thread also sees the earlier writes of that GPU or
-/// host.
+/// Returns array[i]. If StoreReleaseSystem wrote the value, or a release on the host, this thread also sees the writes
+/// that come before that release.
 __device__ inline uint32_t LoadAcquireSystem(const uint32_t* array, int64_t i) {
   uint32_t value;
   asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(array + i) : "memory");
