@@ -5,6 +5,9 @@
 
 #include <algorithm>
 
+#include "comm/base/host_limits.h"
+#include "comm/topology/request_memory.h"
+
 namespace quire {
 
 namespace {
@@ -27,6 +30,7 @@ Topology::Limits LimitsOfThisProcess(Topology::Limits wanted) {
   ::setrlimit(RLIMIT_NOFILE, &descriptors);
   const int most = MostDescriptors() - kReservedDescriptors;
   wanted.connections = std::min(wanted.connections, std::max(most, kFewestConnections));
+  wanted.memory_bytes = MemoryOfRequests(wanted, ReadMemoryRoom().total);
   if (wanted.memory_bytes_per_client == 0)
     wanted.memory_bytes_per_client = std::max(wanted.memory_bytes / 2, Topology::Limits::kLeastMemory);
   return wanted;

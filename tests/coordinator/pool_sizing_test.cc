@@ -6,6 +6,8 @@
 #include <functional>
 
 #include "comm/base/error.h"
+#include "comm/base/host_name.h"
+#include "comm/topology/request_memory.h"
 #include "coordinator/cluster/launch/host_fit.h"
 
 namespace quire {
@@ -26,6 +28,29 @@ std::vector<RankInfo> Ranks(int64_t available) {
 int SizedBlocks(const Topology& topology, BackendKind backend, int64_t available, int needed = 1) {
   return ChoosePools(topology, backend, Ranks(available), {.max_model_len = 1 << 20, .blocks_needed = needed})
       .num_blocks;
+}
+
+TEST(PoolSizingTest, DefaultSize_LeavesRoomForRequests_OnTheCoordinatorsHostOnly) {
+  Topology t;
+  t.limits.memory_bytes = 500 * kMiB;
+  std::vector<RankInfo> ranks = Ranks(1500 * kMiB);
+  const auto blocks = [&] { return ChoosePools(t, BackendKind::kCpu, ranks, {.max_model_len = 1 << 20}).num_blocks; };
+  const int elsewhere = blocks();
+  EXPECT_EQ(elsewhere, 337);  // 0.9 * 1500 MiB / 2 ranks / 2 MiB
+  ranks[0].host = ranks[1].host = OwnHostName();
+  EXPECT_EQ(blocks(), 225);  // 0.9 * (1500 - 500) MiB / 2 ranks / 2 MiB
+  for (RankInfo& rank : ranks) rank.memory_limit = kGivenMemory;
+  EXPECT_EQ(blocks(), elsewhere);
+}
+
+TEST(PoolSizingTest, MemoryOfRequests_IsAtMostAnEighthOfTheTotal_UnlessItIsSet) {
+  Topology::Limits limits;
+  EXPECT_EQ(MemoryOfRequests(limits, 16 * kGiB), 512 * kMiB);
+  EXPECT_EQ(MemoryOfRequests(limits, 800 * kMiB), 100 * kMiB);
+  EXPECT_EQ(MemoryOfRequests(limits, 80 * kMiB), Topology::Limits::kLeastMemory);
+  EXPECT_EQ(MemoryOfRequests(limits, 0), 512 * kMiB) << "the total is unknown";
+  limits.memory_bytes = 600 * kMiB;
+  EXPECT_EQ(MemoryOfRequests(limits, 800 * kMiB), 600 * kMiB);
 }
 
 TEST(PoolSizingTest, TokensOfAStep_DependOnTheBackend_AndSufficeForOneTokenOfEverySequence) {

@@ -363,6 +363,8 @@ LIMITS = [
            ["coordinator/batch_runner_test:*WhenTheyBelongToOneClient"]),
     Mutant("batches: expired batches of all keys are read at once", "coordinator/api/batches/batch_turns.cc", "kMostAtOnce[] = {16, 4, 64}", "kMostAtOnce[] = {16, 64, 64}",
            ["coordinator/batch_runner_test:*WhenTheyBelongToManyClients"]),
+    Mutant("memory: the cache takes the room of requests", "coordinator/cluster/launch/pool_sizing.cc", "(bytes - RequestsBeside(topology, rank))", "bytes",
+           ["coordinator/pool_sizing_test:*OnTheCoordinatorsHostOnly"]),
     Mutant("work pool: the time of another process is free", "coordinator/http/work_pool.cc", " + std::exchange(charged_also, {});", ";",
            ["coordinator/work_pool_test:*WhenItsJobChargesThatTimeToo"]),
     Mutant("grammars: trials count no processor time", "coordinator/grammars/grammar_trials.cc", "~ProcessMeter() { sum_ += ", "~ProcessMeter() { sum_ *= 1; (void)",

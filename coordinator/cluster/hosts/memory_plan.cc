@@ -155,7 +155,7 @@ class Planner {
       } else if (rank_memory_ > 0) {
         rank.available_bytes = sharers * (rank_memory_ - rank.weight_bytes - rank.working.process_bytes);
         rank.memory_bytes = sharers * rank_memory_;
-        rank.memory_limit = "--rank-memory";
+        rank.memory_limit = kGivenMemory;
       } else {
         rank.available_bytes =
             memory_of_host_.at(rank.host) - loaded_on_host[rank.host] * sharers / ranks_here.at(rank.host);

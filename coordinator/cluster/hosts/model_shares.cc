@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "comm/base/error.h"
+#include "comm/topology/request_memory.h"
 #include "coordinator/cluster/launch/host_fit.h"
 #include "coordinator/cluster/launch/pool_sizing.h"
 
@@ -145,8 +146,9 @@ ListPlan PlanModels(const Topology& topology, const std::vector<const ModelFiles
     plans.push_back(PlanMemory(list.models[i], *files[i], 0, nodes));
     list.needs.push_back(NeedOf(plans[i], list.models[i], files[i]->spec()));
   }
-  const int64_t free_bytes = nodes.Of(topology, "").memory;
-  list.room = RoomOfModels(topology, free_bytes);
+  const NodeFacts& here = nodes.Of(topology, "");
+  const int64_t free_bytes = here.memory;
+  list.room = RoomOfModels(topology, free_bytes - MemoryOfRequests(topology.limits, here.memory_total));
   list.warning = ModelsMemoryWarning(topology, free_bytes);
   const bool some_on_request = std::ranges::any_of(list.needs, &ModelNeed::on_request);
   list.kv = some_on_request ? ShareKvInTurns(list.room, list.needs, list.at_once) : ShareKv(list.room, list.needs);

@@ -4,6 +4,8 @@
 #include <map>
 
 #include "comm/base/error.h"
+#include "comm/base/host_name.h"
+#include "comm/topology/request_memory.h"
 #include "coordinator/cluster/launch/host_fit.h"
 #include "coordinator/cluster/launch/rank_hosts.h"
 
@@ -27,6 +29,12 @@ std::string RemedyOfShares(int64_t swap, int64_t adapters) {
   return adapters > 0 ? "lower --lora-memory, " : "";
 }
 
+/// Returns the bytes that requests may hold on the rank's host, where the coordinator runs, too; 0 on other hosts.
+int64_t RequestsBeside(const Topology& topology, const RankInfo& rank) {
+  const bool is_here = rank.host == OwnHostName() && rank.memory_limit != kGivenMemory;
+  return is_here ? MemoryOfRequests(topology.limits, rank.memory_bytes) : 0;
+}
+
 /// Returns the number of blocks, the null block included.
 int ChooseNumBlocks(const Topology& topology, BackendKind backend, const std::vector<RankInfo>& ranks,
                     const PoolDemand& demand) {
@@ -41,7 +49,8 @@ int ChooseNumBlocks(const Topology& topology, BackendKind backend, const std::ve
   for (const RankInfo& rank : ranks) {
     per_block = std::max(per_block, rank.bytes_per_block);
     const auto part_of = [&](int64_t bytes) {
-      return bytes / (cuda ? 1 : sharers[rank.host]) - swap - adapters - rank.working.of_steps();
+      const int64_t part = cuda ? bytes : (bytes - RequestsBeside(topology, rank)) / sharers[rank.host];
+      return part - swap - adapters - rank.working.of_steps();
     };
     available = std::min(available, part_of(rank.available_bytes));
     if (!cuda && rank.memory_bytes > 0) ever = std::min(ever, part_of(rank.memory_bytes));

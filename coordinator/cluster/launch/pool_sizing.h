@@ -9,6 +9,9 @@
 
 namespace quire {
 
+/// RankInfo::memory_limit of a plan for ranks with a given memory, which the coordinator does not share.
+inline constexpr const char* kGivenMemory = "--rank-memory";
+
 /// Returns the most tokens of a sequence before the pool's size is known: the topology's setting, or the model's
 /// context. Throws Error when the topology asks for more than the model's positions reach.
 int ChooseModelLen(const Topology& topology, const ModelSpec& spec);
