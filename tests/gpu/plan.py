@@ -9,7 +9,7 @@ FIXED_SECONDS, SECONDS_PER_PART = 10, 1
 
 # The first tests of every kernel: a general fault shows within seconds.
 SMOKE = [
-    "PagedDecodeTest.Partitions*", "DecodeAttentionTest.Split*", "PrefillAttentionTest.*_ForGroups*",
+    "PagedDecodeTest.*WhenContextsEndAroundPartitions", "DecodeAttentionTest.*WhenContextsAreSplit", "PrefillAttentionTest.*_ForGroups*",
     "SkinnyGemmTest.FusedNorm*", "QuantizedGemmTest.*_ForManyDepths", "QuantizeRowsTest.*", "SamplingTest.Ties_*", "RopeKvWriteTest.*", "BlockCopyTest/Cuda.*", "*PackRunsTest.*",
     "RmsNormTest/Cuda.*", "GateMulTest/Cuda.*", "EmbeddingTest/Cuda.*", "ScatterTableTest.ScatterTable*", "GatherRowsTest.*", "FeedTokensTest.*", "CountsTest.Fill*",
     "RouteExpertsTest/Cuda.*", "GroupByExpertTest/Cuda.*", "CudaExpertMatmulTest.ExpertMatmul_*", "CombineExpertsTest/Cuda.*"]
@@ -17,7 +17,7 @@ SMOKE = [
 # The tests under sanitizers: every kernel, but few shapes, because sanitizers are about a hundred times slower.
 SANITIZED = [
     "RopeKvWriteTest.*", "BlockCopyTest/Cuda.*", "*PackRunsTest.*", "RmsNormTest/Cuda.*", "GateMulTest/Cuda.*", "EmbeddingTest/Cuda.*",
-    "PagedDecodeTest.Partitions*", "PagedDecodeTest.Alibi*", "DecodeAttentionTest.Split*", "DecodeAttentionTest.Alibi*",
+    "PagedDecodeTest.*WhenContextsEndAroundPartitions", "PagedDecodeTest.Alibi*", "DecodeAttentionTest.*WhenContextsAreSplit", "DecodeAttentionTest.Alibi*",
     "DecodeAttentionTest.*WithTablesIn*", "PrefillAttentionTest.Alibi*", "PrefillAttentionTest.*HoweverAPromptIsCut*", "SkinnyGemmTest.FusedNorm*",
     "SkinnyGemmTest.ARow*", "QuantizedGemmTest.Rows*", "QuantizeRowsTest.*", "SamplingTest.Ties*", "SamplingTest.OnlyAllowedToken*", "SamplingTest.Extreme*", "ScatterTableTest.ScatterTable*",
     "GatherRowsTest.*", "FeedTokensTest.*", "CountsTest.*", "RouteExpertsTest/Cuda.*", "GroupByExpertTest/Cuda.*",
