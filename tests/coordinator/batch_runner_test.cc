@@ -225,6 +225,16 @@ TEST_F(BatchRunnerTest, Batches_RunEqualNumbersOfRequests_WhenTheRequestsOfBothC
   EXPECT_EQ(holding_port_.stopped(), 2) << "no more requests are stopped than bob's batch needs";
 }
 
+TEST_F(BatchRunnerTest, Batches_KeepTheirOnlyRequest_WhenThereAreMoreClientsThanPlaces) {
+  for (int i = 0; i < 5; ++i) Create("client-" + std::to_string(i), kOpen, 30);
+  Begin(holding_port_);
+  ASSERT_TRUE(RunUntil([&] { return runner_->in_flight() == 4; }));
+  int looks = 0;
+  EXPECT_TRUE(RunUntil([&] { return ++looks > 50; }));
+  EXPECT_EQ(runner_->in_flight(), 4);
+  EXPECT_LE(holding_port_.stopped(), 3) << "stopped only while one client alone was ready";
+}
+
 TEST_F(BatchRunnerTest, BatchOfEachClient_RunsOneRequest_WhileOtherRequestsRun) {
   holding_port_.SetOthers(1);
   Create("mallory", kOpen, 30);

@@ -372,7 +372,7 @@ LIMITS = [
     Mutant("batches: a batch keeps all places", "coordinator/api/batches/batch_places.cc", "if (below_its_part) TakeAPlaceBack(places.each);", "",
            ["coordinator/batch_runner_test:*WhileAnotherClientsRequestsHoldAllPlaces"]),
     Mutant("batches: more requests are stopped than needed", "coordinator/api/batches/batch_places.cc", "if (most->in_flight > each && ", "if (",
-           ["coordinator/batch_runner_test:*WhenTheRequestsOfBothClientsAreLong"]),
+           ["coordinator/batch_runner_test:*WhenThereAreMoreClientsThanPlaces"]),
     Mutant("batches: one place for all clients", "coordinator/api/batches/batch_places.cc", "below_its_part ? concurrency_ : places.in_all", "places.in_all",
            ["coordinator/batch_runner_test:*WhileOtherRequestsRun"]),
     Mutant("batches: what is kept of requests counts as no memory", "coordinator/api/batches/batch_turns.cc", "active->memory.Admit(batch.scan_bytes)", "active->memory.Admit(0)",
