@@ -112,6 +112,11 @@ class BatchRunnerTest : public testing::Test {
     }
     return true;
   }
+  /// Lets the runner go on for a while.
+  bool LookAgain() {
+    int looks = 0;
+    return RunUntil([&] { return ++looks > 50; });
+  }
   void Begin(LinePort& port) {
     runner_ = std::make_unique<BatchRunner>(*store_, disk_, memory_, 4, [](const std::string&) { return true; });
     runner_->Begin(io_->get_executor(), port);
@@ -171,9 +176,8 @@ TEST_F(BatchRunnerTest, Runner_RunsOneBatchOfEachClient_AndAtMostSixteenInAll) {
   for (int i = 0; i < 40; ++i) Create("client-" + std::to_string(i % 20), kOpen);
   Begin();
   EXPECT_TRUE(RunUntil([&] { return Count(BatchStatus::kInProgress) == 16; }));
-  int looks = 0;
   runner_->Wake();
-  EXPECT_TRUE(RunUntil([&] { return ++looks > 50; }));
+  EXPECT_TRUE(LookAgain());
   EXPECT_EQ(Count(BatchStatus::kInProgress), 16);
   EXPECT_EQ(memory_.taken(), static_cast<int64_t>(16 * sizeof(LinePlace))) << "of each, the request without a result";
 }
@@ -218,8 +222,7 @@ TEST_F(BatchRunnerTest, Batches_RunEqualNumbersOfRequests_WhenTheRequestsOfBothC
   Create("bob", kOpen, 30);
   runner_->Wake();
   EXPECT_TRUE(RunUntil([&] { return holding_port_.running("bob") == 2; }));
-  int looks = 0;
-  EXPECT_TRUE(RunUntil([&] { return ++looks > 50; }));
+  EXPECT_TRUE(LookAgain());
   EXPECT_EQ(holding_port_.running("mallory"), 2);
   EXPECT_EQ(holding_port_.running("bob"), 2);
   EXPECT_EQ(holding_port_.stopped(), 2) << "no more requests are stopped than bob's batch needs";
@@ -229,8 +232,7 @@ TEST_F(BatchRunnerTest, Batches_KeepTheirOnlyRequest_WhenThereAreMoreClientsThan
   for (int i = 0; i < 5; ++i) Create("client-" + std::to_string(i), kOpen, 30);
   Begin(holding_port_);
   ASSERT_TRUE(RunUntil([&] { return runner_->in_flight() == 4; }));
-  int looks = 0;
-  EXPECT_TRUE(RunUntil([&] { return ++looks > 50; }));
+  EXPECT_TRUE(LookAgain());
   EXPECT_EQ(runner_->in_flight(), 4);
   EXPECT_LE(holding_port_.stopped(), 3) << "stopped only while one client alone was ready";
 }
@@ -243,8 +245,7 @@ TEST_F(BatchRunnerTest, BatchOfEachClient_RunsOneRequest_WhileOtherRequestsRun) 
   Create("bob", kOpen, 30);
   runner_->Wake();
   EXPECT_TRUE(RunUntil([&] { return holding_port_.running("bob") == 1; }));
-  int looks = 0;
-  EXPECT_TRUE(RunUntil([&] { return ++looks > 50; }));
+  EXPECT_TRUE(LookAgain());
   EXPECT_EQ(runner_->in_flight(), 2);
 }
 

@@ -19,7 +19,7 @@ struct BatchRunner::Active {
   Turn turn = Turn::kRun;
   ByteBudget::Lease memory;       // memory of the scan, then of `pending`; returned by Drop() on the I/O thread
   std::deque<LinePlace> pending;  // requests without a result that are not running
-  std::vector<LineResponder*> responders;  // of running requests, in the order in which the requests began
+  std::vector<LineResponder*> responders;  // one for each running request, the oldest first
   std::map<int64_t, int> failures;         // failed tries of each request that is tried again, by its line
   int in_flight = 0;
   bool ready = false;     // the input file has been read

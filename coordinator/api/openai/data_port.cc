@@ -210,6 +210,8 @@ asio::awaitable<std::optional<PreparedCall>> DataPort::Prepare(const ModelDesk& 
   co_return prepared;
 }
 
+namespace {
+
 /// Compiles the grammar on trial. Charges the job's client with the processor time of the trial, and with that of the
 /// ranks, each of which compiles a correct grammar again.
 void TryAndCharge(ServedModel& model, const GrammarSource& source, const std::stop_token& stop) {
@@ -223,6 +225,8 @@ void TryAndCharge(ServedModel& model, const GrammarSource& source, const std::st
   }
   WorkPool::ChargeAlso((trials.spent() - before) * (1 + model.topology().parallel.num_ranks()));
 }
+
+}  // namespace
 
 /// Compiles the call's grammar, if it has one, as the workers will do. Returns false when the client has left
 /// meanwhile. Grammars have their own thread, where clients take turns, so that no other work waits for them.

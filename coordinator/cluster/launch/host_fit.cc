@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "comm/base/host_limits.h"
+#include "comm/topology/request_memory.h"
 #include "coordinator/cluster/launch/rank_hosts.h"
 
 namespace quire {
@@ -174,7 +175,7 @@ std::vector<std::string> HostWarnings(const Topology& topology, BackendKind back
       warnings.push_back(fmt::format("{} may hold {} ({}), and {} allows {} in all; lower it", who, InWords(bytes), key,
                                      here.limited_by, InWords(here.total)));
   };
-  hold_against_memory(topology.limits.memory_bytes, "requests", "server.limits.memory_bytes");
+  hold_against_memory(MemoryOfRequests(topology.limits, here.total), "requests", "server.limits.memory_bytes");
   if (!topology.lora.dirs.empty())
     hold_against_memory(topology.lora.memory_bytes, "adapters", "lora.memory, --lora-memory");
   AddDiskWarning(warnings, topology.cache.disk.dir, topology.cache.disk.max_bytes, "--kv-disk-size");
