@@ -603,6 +603,19 @@ TEST_F(FairSharesTest, ShortPrompt_IsComputedInTheNextStep_WhileALongPromptIsCom
   }
 }
 
+TEST_F(FairSharesTest, ShortPrompt_IsComputedBesideTheFirstSliceOfALongPrompt_ThatWasAskedForEarlier) {
+  Make(8000, 8, 512, false, true);
+  ASSERT_FALSE(SubmitText(1, "a", 20));
+  ASSERT_FALSE(SubmitText(2, "b", 9000));
+  ASSERT_FALSE(SubmitText(3, "c", 20));
+  Step();
+  EXPECT_EQ(TokensOf(1), 1u);
+  EXPECT_EQ(TokensOf(3), 0u) << "the long prompt is next, and its pass begins with the next step";
+  const StepPlan plan = Step();
+  EXPECT_GT(SliceOf(plan, 2).count, 0);
+  EXPECT_EQ(TokensOf(3), 1u);
+}
+
 TEST_F(FairSharesTest, ShortPrompts_GoBeforeTheirClientsNextLongPrompt_WhileAnotherIsComputedInSlices) {
   Make(8000, 8, 512, false, true);
   ASSERT_FALSE(SubmitText(1, "a", 3000));

@@ -19,6 +19,8 @@ MUTANTS = [
            [OF_PASSES + "Pass_HasNoSmallerPart*"]),
     Mutant("encoders: the first text in slices goes on until it is done", LONG_PASSES, "std::ranges::stable_sort(draft.order, {}, last_step);", "(void)last_step;",
            [OF_PASSES + "LongPrompts_GetEvenParts*"]),
+    Mutant("encoders: a text in slices takes the whole step that begins it", LONG_PASSES, "return std::min(draft.budget, std::max(even, LeastTokens(draft)));",
+           "return draft.budget + 0 * even;", [OF_PASSES + "ShortPrompt_IsComputedBeside*"]),
     Mutant("encoders: short texts wait behind their client's long ones", LONG_PASSES, "  return client.use.picked != nullptr;", "  client.use.picked = nullptr;\n  return false;",
            [OF_PASSES + "ShortPrompts_GoBefore*"]),
     Mutant("deadlines: attention over long texts takes no time", "coordinator/cluster/group/patience.cc", "std::max(per_token_ * size.tokens, per_pair_ * size.pairs)",

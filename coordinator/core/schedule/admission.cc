@@ -91,8 +91,9 @@ std::span<GrowTarget> Admission::Admit(Request& request, StepDraft& draft) {
   for (Sequence& sequence : request.sequences) sequence.sits_out = false;
   const int free = blocks_.num_free();
   if (request.num_preemptions > 0) Readmit(request, draft);
-  const int decodes = std::min(request.NumDecodes(), draft.budget);
-  const std::span<GrowTarget> work = work_.FindWork(request, {decodes, draft.budget - decodes}, draft);
+  const int tokens = passes_.TokensAtAdmission(request, draft);
+  const int decodes = std::min(request.NumDecodes(), tokens);
+  const std::span<GrowTarget> work = work_.FindWork(request, {decodes, tokens - decodes}, draft);
   if (request.num_preemptions == 0) {
     WaitingQueue::ChargePrompt(request, request.num_prompt_tokens());
     decisions_.Tell(DecisionKind::kAdmitted, request, request.num_cached_tokens, free);

@@ -62,14 +62,17 @@ bool LongPasses::MayTakePart(const ClientAccount& client, const StepDraft& draft
          std::ranges::any_of(client.waiting, fits);
 }
 
+int64_t LongPasses::NumTakingPart(const StepDraft& draft) const {
+  return std::ranges::count_if(queue_.clients(), [&](const auto& each) { return MayTakePart(each.second, draft); });
+}
+
 /// Gives every pass, and every client that waits for a part of the step, the same part of the step's tokens. Clients
 /// whose prompts wait for other passes to end get none.
 void LongPasses::Share(StepDraft& draft) const {
   const auto works = [](const Request* request) { return TokensToCompute(*request) > 0; };
   draft.num_passes = static_cast<int>(std::ranges::count_if(running_.requests(), works));
   draft.pass_tokens = draft.budget;
-  const auto takes_part = [&](const auto& each) { return MayTakePart(each.second, draft); };
-  const auto clients = std::ranges::count_if(queue_.clients(), takes_part);
+  const int64_t clients = NumTakingPart(draft);
   if (clients > 0) {
     const int64_t even = int64_t{draft.budget} * draft.num_passes / (draft.num_passes + clients);
     const int least = LeastTokens(draft);
@@ -82,6 +85,12 @@ void LongPasses::Share(StepDraft& draft) const {
 Allowance LongPasses::AllowanceOf(const StepDraft& draft) const {
   const int even = draft.pass_tokens / std::max(1, draft.num_passes);
   return {0, std::min(draft.budget, std::max(even, LeastTokens(draft)))};
+}
+
+int LongPasses::TokensAtAdmission(const Request& request, const StepDraft& draft) const {
+  if (!limits_.whole_prompts() || TokensToCompute(request) <= draft.budget) return draft.budget;
+  const auto even = static_cast<int>(draft.budget / (1 + NumTakingPart(draft)));
+  return std::min(draft.budget, std::max(even, LeastTokens(draft)));
 }
 
 /// Returns the time of a token whose prompt has `prompt_tokens` tokens, relative to a token of a short prompt; at least

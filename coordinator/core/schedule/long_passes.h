@@ -34,6 +34,9 @@ class LongPasses {
   void Share(StepDraft& draft) const;
   /// Returns the tokens that one running request may compute.
   Allowance AllowanceOf(const StepDraft& draft) const;
+  /// Returns the tokens that a request may compute in the step that admits it. A pass that begins leaves an even part of
+  /// the step to every other client that waits for one.
+  int TokensAtAdmission(const Request& request, const StepDraft& draft) const;
   /// Returns the next slice of the request's pass, which takes about `tokens` tokens of the step's budget; nothing to
   /// compute if the pass may not begin or is planned to its end, or if only its last unit is left and the step can
   /// complete no further prompt.
@@ -48,6 +51,7 @@ class LongPasses {
   /// sequence slots and a quarter of the blocks to prompts that one step computes.
   bool MayBegin(const Request& request) const;
   bool MayTakePart(const ClientAccount& client, const StepDraft& draft) const;
+  int64_t NumTakingPart(const StepDraft& draft) const;
   static int LeastTokens(const StepDraft& draft);
   double CostOfToken(int prompt_tokens) const;
 
