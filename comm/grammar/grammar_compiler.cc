@@ -22,9 +22,8 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kMostKept = 128;             // number of cached grammars
-constexpr size_t kMostKeptBytes = 64u << 20;  // total bytes of the cached grammars
-constexpr size_t kMostBytes = 16u << 20;      // bytes of one grammar: a schema of twenty properties has 1 to 3 MiB
+constexpr size_t kMostKept = 128;         // number of cached grammars
+constexpr size_t kMostBytes = 16u << 20;  // bytes of one grammar: a schema of twenty properties has 1 to 3 MiB
 
 // A matcher has a reserve of work units (parsing_budget.h), at most Bounds::units. Each token adds this many units to
 // the reserve. Schemas usually take some hundred units for a token; at worst, where several text formats meet, they
@@ -36,8 +35,9 @@ constexpr int64_t kUnitsPerToken = 25'000;
 // 150 at most.
 constexpr int64_t kFollowingUnits = 20'000;
 constexpr int64_t kFollowingUnitsPerToken = 200;
-// The number of parser states by which each followed token raises the bound Bounds::states.
-constexpr int64_t kStatesPerToken = 200;
+// The number of parser states by which each followed token raises the bound Bounds::states. JSON takes 4 states for a
+// byte, a free text 1.
+constexpr int64_t kStatesPerToken = 64;
 
 /// Returns xgrammar's first warning on this thread since the text was last cleared; empty when there was none.
 /// LogMessageImpl below sets it. xgrammar warns when it drops a part of a grammar; a grammar with a dropped part is
@@ -65,8 +65,9 @@ struct GrammarCompiler::Parts {
     size_t bytes;
   };
 
-  Parts(const Vocabulary& vocabulary, int size)
-      : has_stop(!vocabulary.stop_tokens.empty()),
+  Parts(const Vocabulary& vocabulary, int size, size_t cache_bytes)
+      : most_kept_bytes(cache_bytes),
+        has_stop(!vocabulary.stop_tokens.empty()),
         vocab_size(size),
         tokens(std::make_shared<const TokenBytes>(vocabulary)),
         compiler(xgrammar::TokenizerInfo(tokens->of, xgrammar::VocabType::RAW, size, vocabulary.stop_tokens), 1,
@@ -84,7 +85,7 @@ struct GrammarCompiler::Parts {
     const std::lock_guard lock(mutex);
     kept.push_front({digest, std::move(grammar), bytes});
     kept_bytes += bytes;
-    for (; kept.size() > kMostKept || kept_bytes > kMostKeptBytes; kept.pop_back()) kept_bytes -= kept.back().bytes;
+    for (; kept.size() > kMostKept || kept_bytes > most_kept_bytes; kept.pop_back()) kept_bytes -= kept.back().bytes;
   }
 
   xgrammar::CompiledGrammar Compile(const GrammarSource& source) {
@@ -105,6 +106,7 @@ struct GrammarCompiler::Parts {
     Fail("a grammar of unknown kind {}", static_cast<int>(source.kind));
   }
 
+  size_t most_kept_bytes;
   bool has_stop;
   int vocab_size;
   std::shared_ptr<const TokenBytes> tokens;
@@ -114,8 +116,8 @@ struct GrammarCompiler::Parts {
   size_t kept_bytes = 0;
 };
 
-GrammarCompiler::GrammarCompiler(const Vocabulary& vocabulary, int vocab_size)
-    : parts_(std::make_unique<Parts>(vocabulary, vocab_size)) {}
+GrammarCompiler::GrammarCompiler(const Vocabulary& vocabulary, int vocab_size, int64_t cache_bytes)
+    : parts_(std::make_unique<Parts>(vocabulary, vocab_size, static_cast<size_t>(cache_bytes))) {}
 GrammarCompiler::~GrammarCompiler() = default;
 
 struct GrammarMatcher::Parts {

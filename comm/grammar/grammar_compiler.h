@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "comm/grammar/grammar_memory.h"
 #include "comm/grammar/grammar_source.h"
 #include "comm/grammar/vocabulary.h"
 
@@ -20,8 +21,9 @@ size_t BytesOf(const CompiledGrammar& grammar);
 /// Compiles grammars and caches those that were used last. Several threads may use one compiler.
 class GrammarCompiler {
  public:
-  /// `vocab_size`: number of logits of the model, which may exceed the number of tokens of `vocabulary`.
-  GrammarCompiler(const Vocabulary& vocabulary, int vocab_size);
+  /// `vocab_size`: number of logits of the model, which may exceed the number of tokens of `vocabulary`. Cached
+  /// grammars take at most `cache_bytes` bytes.
+  GrammarCompiler(const Vocabulary& vocabulary, int vocab_size, int64_t cache_bytes = GrammarMemory().cached);
   ~GrammarCompiler();
 
   /// Compiles a grammar. Throws Error, whose text names no field, for an invalid grammar, for one that cannot be
@@ -45,8 +47,9 @@ class GrammarMatcher {
  public:
   /// The bounds of one matcher. Each token that the matcher follows raises the bound `states`, and adds work units to
   /// the matcher's reserve.
+  static constexpr int64_t kBytesPerState = 40;  // about
   struct Bounds {
-    int64_t states = 200'000;  // parser states of some 40 bytes each; ten times the most that any measured schema took
+    int64_t states = 200'000;  // parser states; ten times the most that any measured schema took
     int64_t units = 200'000;   // the most work units in reserve (parsing_budget.h), some 2 ms of work
   };
 

@@ -386,7 +386,8 @@ struct HandshakeWriter {
     return FrameKind::kHello;
   }
   FrameKind operator()(const StartMessage& m) const {
-    b.Finish(wire::CreateStart(b, m.num_blocks, m.num_host_blocks, m.state_blocks));
+    b.Finish(wire::CreateStart(b, m.num_blocks, m.num_host_blocks, m.state_blocks, m.grammars.compiled,
+                               m.grammars.cached, m.grammars.answers));
     return FrameKind::kStart;
   }
   FrameKind operator()(const ReadyMessage& m) const {
@@ -763,7 +764,12 @@ Message Decode(const Frame& frame) {
     }
     case FrameKind::kStart: {
       const auto& m = Root<wire::Start>(frame);
-      return StartMessage{m.num_blocks(), m.num_host_blocks(), m.state_blocks()};
+      return StartMessage{m.num_blocks(),
+                          m.num_host_blocks(),
+                          m.state_blocks(),
+                          {.compiled = m.compiled_grammar_bytes(),
+                           .cached = m.cached_grammar_bytes(),
+                           .answers = m.answer_grammar_bytes()}};
     }
     case FrameKind::kReady: {
       const auto& m = Root<wire::Ready>(frame);

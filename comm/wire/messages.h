@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/base/group_cut.h"
+#include "comm/grammar/grammar_memory.h"
 #include "comm/grammar/vocabulary.h"
 #include "comm/topology/compute_settings.h"
 #include "comm/topology/load_format.h"
@@ -18,7 +19,7 @@
 namespace quire {
 
 /// Version of the wire format. Both sides must have the same version (comm/PROTOCOL.md).
-inline constexpr uint16_t kProtocolVersion = 25;
+inline constexpr uint16_t kProtocolVersion = 26;
 /// Version of the program. The handshake compares it.
 extern const char* const kBuildVersion;
 
@@ -122,6 +123,7 @@ struct StartMessage {
   int32_t num_blocks = 0;       // includes the null block
   int32_t num_host_blocks = 0;  // blocks for swapping, including the null block; 0: no swapping
   int32_t state_blocks = 0;     // blocks that hold one sequence's state
+  GrammarMemory grammars = {};
 };
 struct ReadyMessage {
   int32_t num_blocks = 0, num_host_blocks = 0;

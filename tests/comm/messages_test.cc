@@ -253,7 +253,11 @@ TEST(MessagesTest, HandshakeMessages_SurviveARoundTrip) {
   EXPECT_EQ(whole({5, 7}).whole_state.taken, (std::vector<int64_t>{5, 7}));
   for (const std::vector<int64_t>& bad : {std::vector<int64_t>{0}, {0, 101}, {-1, 1}, {5, 0}, {5, -1}, {100, 1}})
     EXPECT_THROW(whole(bad), Error);
-  EXPECT_EQ(std::get<StartMessage>(Decode(Encode(StartMessage{9, 5, 3}, 1, 0))).state_blocks, 3);
+  const Message start = Decode(Encode(StartMessage{9, 5, 3, {.compiled = 7, .cached = 8, .answers = 10}}, 1, 0));
+  EXPECT_EQ(std::get<StartMessage>(start).state_blocks, 3);
+  EXPECT_EQ(std::get<StartMessage>(start).grammars.compiled, 7);
+  EXPECT_EQ(std::get<StartMessage>(start).grammars.cached, 8);
+  EXPECT_EQ(std::get<StartMessage>(start).grammars.answers, 10);
   EXPECT_EQ(std::get<ReadyMessage>(Decode(Encode(ReadyMessage{9, 5, 77, 3}, 1, 0))).state_blocks, 3);
   const Message failure = Decode(Encode(FailureMessage{"load", std::string(10000, 'x')}, 1, 0));
   EXPECT_EQ(std::get<FailureMessage>(failure).message.size(), 4096u);

@@ -250,7 +250,7 @@ TEST_F(GrammarGateTest, Gate_DoesNotSendAGrammarAgain_ThatTheRanksKeep) {
 }
 
 TEST_F(GrammarGateTest, Grammars_AreKeptByTheRanks_WhileRequestsNeedThem) {
-  constexpr uint64_t kSixth = GrammarGate::kRoom / 6;
+  constexpr uint64_t kSixth = static_cast<uint64_t>(GrammarMemory().compiled) / 6;
   std::vector<uint64_t> tickets;
   for (int i = 0; i < 3; ++i) {
     gate_.Pass("a", Numbered(i), Count());
@@ -292,7 +292,7 @@ TEST_F(GrammarGateTest, Grammars_AreKeptByTheRanks_WhileRequestsNeedThem) {
 }
 
 TEST_F(GrammarGateTest, LatestRequest_OfAClientBeyondItsShare_LeavesTheEngine_WhenGrammarMemoryIsShort) {
-  constexpr uint64_t kEighth = GrammarGate::kRoom / 8;
+  constexpr uint64_t kEighth = static_cast<uint64_t>(GrammarMemory().compiled) / 8;
   test::CollectingSink sinks[6];
   const auto request = [&](int number) {
     SamplingSpec constrained;
@@ -349,8 +349,23 @@ TEST_F(GrammarGateTest, LatestRequest_OfAClientBeyondItsShare_LeavesTheEngine_Wh
     EXPECT_EQ(sink.error, "");
 }
 
+TEST_F(GrammarGateTest, Grammar_IsRefused_WhenItTakesMoreThanHalfOfTheMemory) {
+  constexpr uint64_t kHalf = static_cast<uint64_t>(GrammarMemory().compiled) / 2;
+  gate_.Pass("a", kFirst, Count());
+  AnswerAll(Next().ticket, kHalf);
+  EXPECT_EQ(Rounds(1), 1);
+  gate_.Pass("b", kSecond, Count());
+  const uint64_t second = Next().ticket;
+  AnswerAll(second, kHalf + 1);
+  const GrammarMessage forgotten = Next();
+  EXPECT_EQ(forgotten.ticket, second);
+  EXPECT_FALSE(forgotten.source);
+  EXPECT_EQ(refused_, std::vector<int>{400});
+  EXPECT_EQ(through_, 1);
+}
+
 TEST_F(GrammarGateTest, UnusedGrammar_IsForgotten_WhenGrammarMemoryIsShort) {
-  constexpr uint64_t kThird = GrammarGate::kRoom / 3;
+  constexpr uint64_t kThird = static_cast<uint64_t>(GrammarMemory().compiled) / 3;
   std::vector<uint64_t> tickets;
   for (int i = 0; i < 4; ++i) {
     gate_.Pass(std::string(1, static_cast<char>('a' + i)), Numbered(i), Count());

@@ -8,6 +8,7 @@
 #include "comm/base/error.h"
 #include "comm/base/host_name.h"
 #include "comm/topology/request_memory.h"
+#include "coordinator/cluster/launch/grammar_sizing.h"
 #include "coordinator/cluster/launch/host_fit.h"
 
 namespace quire {
@@ -51,6 +52,36 @@ TEST(PoolSizingTest, MemoryOfRequests_IsAtMostAnEighthOfTheTotal_UnlessItIsSet) 
   EXPECT_EQ(MemoryOfRequests(limits, 0), 512 * kMiB) << "the total is unknown";
   limits.memory_bytes = 600 * kMiB;
   EXPECT_EQ(MemoryOfRequests(limits, 800 * kMiB), 600 * kMiB);
+}
+
+TEST(PoolSizingTest, GrammarMemory_IsAtMostAnEighthOfTheHost_DividedBetweenItsRanks) {
+  std::vector<RankInfo> ranks = Ranks(kGiB);
+  Topology t;
+  const GrammarMemory usual;
+  EXPECT_EQ(GrammarMemoryOf(t, ranks).total(), usual.total()) << "the total is unknown";
+  for (RankInfo& rank : ranks) rank.memory_bytes = 64 * kGiB;
+  EXPECT_EQ(GrammarMemoryOf(t, ranks).total(), usual.total());
+  ranks[0].memory_bytes = 2400 * kMiB;  // an eighth of it, divided between two ranks, is 150 MiB
+  EXPECT_EQ(GrammarMemoryOf(t, ranks).compiled, 50 * kMiB);
+  EXPECT_EQ(GrammarMemoryOf(t, ranks).cached, 25 * kMiB);
+  EXPECT_EQ(GrammarMemoryOf(t, ranks).answers, 75 * kMiB);
+  ranks[1].host = "elsewhere";
+  EXPECT_EQ(GrammarMemoryOf(t, ranks).total(), 300 * kMiB);
+  ranks[1].memory_bytes = 100 * kMiB;
+  EXPECT_EQ(GrammarMemoryOf(t, ranks).total(), 24 * kMiB) << "the least";
+}
+
+TEST(PoolSizingTest, DefaultSize_LeavesRoomForGrammars_OnCpusOnly) {
+  Topology t;
+  std::vector<RankInfo> ranks = Ranks(2000 * kMiB);
+  for (RankInfo& rank : ranks) rank.memory_bytes = 2400 * kMiB;
+  const auto blocks = [&](BackendKind backend) {
+    return ChoosePools(t, backend, ranks, {.max_model_len = 1 << 20}).num_blocks;
+  };
+  EXPECT_EQ(blocks(BackendKind::kCpu), 382);  // 0.9 * (2000 / 2 ranks - 150) MiB / 2 MiB
+  EXPECT_EQ(blocks(BackendKind::kCuda), 900);
+  t.cache.memory_bytes = 100 * kMiB;
+  EXPECT_EQ(blocks(BackendKind::kCpu), 50) << "a size that is set is taken";
 }
 
 TEST(PoolSizingTest, TokensOfAStep_DependOnTheBackend_AndSufficeForOneTokenOfEverySequence) {

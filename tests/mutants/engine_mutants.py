@@ -160,7 +160,7 @@ MUTANTS = [
            "if (request->sampling.grammar) constrained.push_back(id);", "(void)id;", ["coordinator/grammar_gate_test"]),
     Mutant("ranks forget grammars that requests wait with", "coordinator/cluster/group/grammar_gate.cc",
            "if (!last->requests.empty()) continue;", "", ["coordinator/grammar_gate_test"]),
-    Mutant("one client's grammars fill the ranks", "coordinator/cluster/group/grammar_gate.cc", "(kRoom - others) / 2", "kRoom - others",
+    Mutant("one client's grammars fill the ranks", "coordinator/cluster/group/grammar_gate.cc", "(Room() - others) / 2", "Room() - others",
            ["coordinator/grammar_gate_test"]),
     Mutant("whoever has most of the ranks' room for grammars keeps it", "coordinator/cluster/group/grammar_gate.cc", "wanted <= share || ", "",
            ["coordinator/grammar_gate_test"]),

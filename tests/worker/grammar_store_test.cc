@@ -77,6 +77,31 @@ TEST(GrammarStoreTest, UnpreparedGrammar_IsCompiled_WhenAConstraintNeedsIt) {
   EXPECT_EQ(Allowed(*constraint), (std::vector<bool>{true, false, true}));
 }
 
+/// Returns after how many letters "a" an answer of a grammar with 100 alternatives needs more states than the store
+/// allows; 200 if never.
+size_t TokensUntilOverworked(int64_t bytes_of_answers) {
+  std::string rules = "root ::= r0", more;
+  for (int i = 0; i < 100; ++i) {
+    const std::string r = "r" + std::to_string(i);
+    if (i > 0) rules += " | " + r;
+    more += "\n" + r + " ::= [ab] " + r + " | \"b\"";
+  }
+  GrammarStore store({{"", "a", "b"}, {kStop}}, kVocab, {.answers = bytes_of_answers});
+  const auto constraint = store.Constrain({GrammarSource::kEbnf, rules + more}, 0, 1);
+  std::vector<TokenId> answer;
+  std::vector<uint32_t> bits(1);
+  for (; answer.size() < 200; answer.push_back(1)) {
+    if (constraint->Allow(answer, 0, bits) == TokenConstraint::Outcome::kOverworked) break;
+  }
+  return answer.size();
+}
+
+TEST(GrammarStoreTest, Answer_KeepsFewerStates_WhenMemoryForAnswersIsSmall) {
+  const size_t usual = TokensUntilOverworked(GrammarMemory().answers), small = TokensUntilOverworked(4 << 20);
+  EXPECT_GT(small, 0u);
+  EXPECT_LT(small, usual / 2);
+}
+
 TEST(GrammarStoreTest, Constraint_GoesBackToTheVerifiedTokens_AfterDrafts) {
   GrammarStore store({{"", "a", "b"}, {kStop}}, kVocab);
   const std::vector<bool> only_a = {false, true, false}, only_b = {false, false, true}, a_or_end = {true, true, false};

@@ -15,15 +15,38 @@ namespace {
 
 using Compiled = std::shared_ptr<const CompiledGrammar>;
 
-/// Returns the bounds of a new sequence's matcher. Up to 30 sequences with a grammar get the full bounds of one matcher
-/// (8 MiB of states and 2 ms of work). A further sequence gets what 30 full matchers may take, divided by the number of
-/// sequences with a grammar. 256 sequences together take at most 760 MiB, and at most 190 ms in a step in which all of
-/// them begin. The result depends only on the plans, so all ranks agree.
-GrammarMatcher::Bounds BoundsOf(size_t num_constrained) {
-  constexpr int64_t kOfAll = 30;
+constexpr int64_t kFullMatchers = 30;  // matchers that may have the full bounds at the same time, memory permitting
+constexpr int64_t kAnswers = 256;      // answers for which GrammarMemory::answers must suffice
+
+/// Returns the states that kAnswers matchers keep together when the k-th one keeps pool / k, or GrammarMatcher's bound
+/// if that is less.
+int64_t StatesOfAnswers(int64_t pool) {
+  int64_t states = 0;
+  for (int64_t k = 1; k <= kAnswers; ++k) states += std::min(GrammarMatcher::Bounds().states, pool / k);
+  return states;
+}
+
+/// Returns the largest pool of states with which kAnswers matchers take at most `bytes`, and at most kFullMatchers full
+/// ones.
+int64_t PoolWithin(int64_t bytes) {
+  int64_t low = 0, high = kFullMatchers * GrammarMatcher::Bounds().states;
+  while (low < high) {
+    const int64_t pool = (low + high + 1) / 2;
+    StatesOfAnswers(pool)* GrammarMatcher::kBytesPerState <= bytes ? low = pool : high = pool - 1;
+  }
+  return low;
+}
+
+/// Returns the bounds of a new sequence's matcher. `num_constrained` sequences, this one included, have a grammar. The
+/// first 30 may do the full work of one matcher (2 ms), further ones an even part of what 30 may do: at most 190 ms in
+/// a step in which 256 sequences begin. The states of the pool are divided in the same way. The result depends only on
+/// the plans and on the memory that all ranks were told alike, so all ranks agree.
+GrammarMatcher::Bounds BoundsOf(size_t num_constrained, int64_t pool_states) {
   const GrammarMatcher::Bounds most;
-  const auto share = [&](int64_t one) { return std::min(one, kOfAll * one / static_cast<int64_t>(num_constrained)); };
-  return {.states = share(most.states), .units = share(most.units)};
+  const auto part = [&](int64_t one, int64_t all) {
+    return std::min(one, all / static_cast<int64_t>(num_constrained));
+  };
+  return {.states = part(most.states, pool_states), .units = part(most.units, kFullMatchers * most.units)};
 }
 
 class GrammarConstraint final : public TokenConstraint {
@@ -57,8 +80,11 @@ class GrammarConstraint final : public TokenConstraint {
 
 }  // namespace
 
-GrammarStore::GrammarStore(Vocabulary vocabulary, int vocab_size)
-    : thread_([this, vocabulary = std::move(vocabulary), vocab_size] { Run(vocabulary, vocab_size); }) {}
+GrammarStore::GrammarStore(Vocabulary vocabulary, int vocab_size, const GrammarMemory& memory)
+    : pool_states_(PoolWithin(memory.answers)),
+      thread_([this, vocabulary = std::move(vocabulary), vocab_size, cache_bytes = memory.cached] {
+        Run(vocabulary, vocab_size, cache_bytes);
+      }) {}
 
 GrammarStore::~GrammarStore() {
   {
@@ -105,7 +131,8 @@ std::shared_ptr<TokenConstraint> GrammarStore::Constrain(const GrammarSource& so
     };
     Enqueue(compile, true);  // a step waits for this grammar
   }
-  return std::make_shared<GrammarConstraint>(promise->get_future().share(), num_given, BoundsOf(num_constrained));
+  return std::make_shared<GrammarConstraint>(promise->get_future().share(), num_given,
+                                             BoundsOf(num_constrained, pool_states_));
 }
 
 void GrammarStore::Prepare(const GrammarMessage& order) {
@@ -139,9 +166,9 @@ std::vector<GrammarReady> GrammarStore::TakeReports() {
   return std::exchange(reports_, {});
 }
 
-void GrammarStore::Run(const Vocabulary& vocabulary, int vocab_size) {
+void GrammarStore::Run(const Vocabulary& vocabulary, int vocab_size, int64_t cache_bytes) {
   WorkBesideSteps();
-  GrammarCompiler compiler(vocabulary, vocab_size);
+  GrammarCompiler compiler(vocabulary, vocab_size, cache_bytes);
   std::unique_lock lock(mutex_);
   compiler_ = &compiler;
   for (;;) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "comm/grammar/grammar_compiler.h"
+#include "comm/grammar/grammar_memory.h"
 #include "comm/wire/messages.h"
 #include "worker/engine/token_constraint.h"
 
@@ -20,7 +21,7 @@ namespace quire {
 /// thread goes first. A constraint that is used before its grammar is compiled waits for the grammar.
 class GrammarStore {
  public:
-  GrammarStore(Vocabulary vocabulary, int vocab_size);
+  GrammarStore(Vocabulary vocabulary, int vocab_size, const GrammarMemory& memory = {});
   ~GrammarStore();
 
   /// Returns the constraint of a new sequence that already has `num_given` generated tokens. Does not wait: if the
@@ -45,10 +46,11 @@ class GrammarStore {
     GrammarDigest digest;
     std::shared_ptr<const CompiledGrammar> grammar;
   };
-  void Run(const Vocabulary& vocabulary, int vocab_size);
+  void Run(const Vocabulary& vocabulary, int vocab_size, int64_t cache_bytes);
   std::shared_ptr<const CompiledGrammar> Find(const GrammarSource& source);
   void Enqueue(std::function<void(GrammarCompiler&)> task, bool first = false);
 
+  const int64_t pool_states_;  // parser states that are divided among answers (BoundsOf)
   std::function<void()> on_report_ = [] {};
   std::mutex mutex_;
   std::condition_variable changed_;

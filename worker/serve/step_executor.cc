@@ -17,8 +17,8 @@ StepExecutor::StepExecutor(const ModelSpec& spec, const EngineSizes& sizes, Rank
       engine_(std::move(engine)),
       table_(sizes.max_running, sizes.block_size, sizes.max_model_len) {}
 
-void StepExecutor::SetVocabulary(Vocabulary vocabulary) {
-  grammars_ = std::make_unique<GrammarStore>(std::move(vocabulary), vocab_size_);
+void StepExecutor::SetVocabulary(Vocabulary vocabulary, const GrammarMemory& memory) {
+  grammars_ = std::make_unique<GrammarStore>(std::move(vocabulary), vocab_size_, memory);
   table_.constrain = [this](const GrammarSource& source, size_t num_given, size_t num_constrained) {
     return grammars_->Constrain(source, num_given, num_constrained);
   };

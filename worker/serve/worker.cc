@@ -111,11 +111,16 @@ std::string HostName(const WorkerOptions& options) { return options.node.empty()
 /// Waits for the Start message, which says how many blocks to reserve. If the model has a tokenizer, the vocabulary
 /// arrives first.
 std::optional<StartMessage> AwaitStart(Line& line, StepExecutor& executor) {
+  std::optional<Vocabulary> vocabulary;
   for (;;) {
     const auto frame = line.Receive(Clock::time_point::max());
-    if (!frame || frame->header.kind != FrameKind::kVocabulary) return Line::TakeAs<StartMessage>(frame, "start");
-    Message message = Decode(*frame);
-    executor.SetVocabulary(std::get<Vocabulary>(std::move(message)));
+    if (frame && frame->header.kind == FrameKind::kVocabulary) {
+      vocabulary = std::get<Vocabulary>(Decode(*frame));
+      continue;
+    }
+    const std::optional<StartMessage> start = Line::TakeAs<StartMessage>(frame, "start");
+    if (start && vocabulary) executor.SetVocabulary(std::move(*vocabulary), start->grammars);
+    return start;
   }
 }
 

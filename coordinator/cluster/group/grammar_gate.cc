@@ -35,10 +35,14 @@ void GrammarGate::OnReady(Rank rank, const GrammarReady& report) {
   if (held == held_.end()) return;
   held->ready.insert(rank);
   held->bytes = std::max({held->bytes, report.bytes, kLeastBytes});
-  if (report.problem.empty()) return;
-  const LogField of_rank("rank", int64_t{rank});
-  spdlog::warn("rank {} cannot compile a grammar: {}", rank, report.problem);
-  held->problem = report.problem;
+  if (!report.problem.empty()) {
+    const LogField of_rank("rank", int64_t{rank});
+    spdlog::warn("rank {} cannot compile a grammar: {}", rank, report.problem);
+    held->problem = report.problem;
+  } else if (held->bytes > Room() / 2) {
+    held->problem = fmt::format("compiled it takes {} bytes, and a worker with so little memory allows {}", held->bytes,
+                                Room() / 2);
+  }
 }
 
 void GrammarGate::Pass(const std::string& client, const GrammarSource& source, Arrival arrival) {
@@ -137,13 +141,13 @@ GrammarGate::Use GrammarGate::UseOfRoom() const {
 
 /// True when there would be memory for the grammar if unused grammars were forgotten and other clients' requests beyond
 /// their share had left.
-bool GrammarGate::MayHaveRoom(const Held& held, const Use& use) {
+bool GrammarGate::MayHaveRoom(const Held& held, const Use& use) const {
   const auto own = use.by_client.find(held.client);
   const bool is_new = own == use.by_client.end();
   const uint64_t others = use.total - (is_new ? 0 : own->second), wanted = use.total - others + held.bytes;
-  // Each client that uses or asks for memory has an equal share, which is at most half of kRoom.
-  const uint64_t share = kRoom / std::max<size_t>(2, use.by_client.size() + is_new);
-  return wanted <= share || (others < kRoom && wanted <= (kRoom - others) / 2);
+  // Each client that uses or asks for memory has an equal share, which is at most half of all.
+  const uint64_t share = Room() / std::max<size_t>(2, use.by_client.size() + is_new);
+  return wanted <= share || (others < Room() && wanted <= (Room() - others) / 2);
 }
 
 /// Frees memory for a grammar by forgetting unused ones. Adds requests that must leave the engine to `given_way`.
@@ -151,7 +155,7 @@ bool GrammarGate::MayHaveRoom(const Held& held, const Use& use) {
 bool GrammarGate::MakeRoomFor(const Held& held, std::vector<RequestId>& given_way) {
   Use use = UseOfRoom();
   if (!MayHaveRoom(held, use)) return false;
-  for (; use.total + held.bytes > kRoom; use = UseOfRoom()) {
+  for (; use.total + held.bytes > Room(); use = UseOfRoom()) {
     // This client asks for no more than its share, so another client exceeds its share. That client's most recently
     // used grammar goes.
     const auto greediest = std::ranges::max_element(use.by_client, {}, [](const auto& of) { return of.second; });
@@ -162,7 +166,7 @@ bool GrammarGate::MakeRoomFor(const Held& held, std::vector<RequestId>& given_wa
   }
   uint64_t bytes = held.bytes;
   for (const Kept& kept : kept_) bytes += kept.bytes;
-  for (auto last = kept_.end(); bytes > kRoom && last != kept_.begin();) {
+  for (auto last = kept_.end(); bytes > Room() && last != kept_.begin();) {
     --last;
     if (!last->requests.empty()) continue;
     bytes -= last->bytes;
@@ -209,6 +213,7 @@ void GrammarGate::Round(Engine& engine, double now) {
       LetThrough(*held, engine);
     } else if (answered && !held->problem.empty()) {
       over = true;
+      Tell(held->ticket, {});  // a rank without a problem keeps the grammar
       refused.push_back(std::move(*held));
     } else if (answered && MakeRoomFor(*held, given_way)) {
       over = true;

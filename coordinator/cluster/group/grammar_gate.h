@@ -16,16 +16,17 @@
 namespace quire {
 
 /// Holds requests with a grammar until every rank has compiled the grammar, so that no step waits for a compiler. Ranks
-/// keep a grammar while requests with it wait or run, and afterwards while there is memory (kRoom). Clients take turns,
-/// and the ranks compile one grammar at a time, so a new client waits for the grammar that is being compiled and at
-/// most one grammar of each other client. A client's grammars may take half of the memory that other clients leave, and
-/// an equal share in any case. Requests of clients whose grammars take more leave the engine and wait here again. When
-/// the ranks are replaced, all requests with a grammar leave the engine and wait here. A request that waits too long,
-/// or whose grammar a rank cannot compile, is refused. Belongs to the engine's thread.
+/// keep a grammar while requests with it wait or run, and afterwards while WorkerGroup::grammar_memory has room.
+/// Clients take turns, and the ranks compile one grammar at a time, so a new client waits for the grammar that is being
+/// compiled and at most one grammar of each other client. A client's grammars may take half of the memory that other
+/// clients leave, and an equal share in any case. Requests of clients whose grammars take more leave the engine and
+/// wait here again. When the ranks are replaced, all requests with a grammar leave the engine and wait here. The gate
+/// refuses a request that waits too long, whose grammar a rank cannot compile, or whose grammar takes more than half of
+/// the memory. Belongs to the engine's thread.
 class GrammarGate {
  public:
-  /// kRoom: the most bytes of grammars on a rank. kLeastBytes: each grammar counts as at least this many bytes.
-  static constexpr uint64_t kRoom = 128 << 20, kLeastBytes = 256 << 10;
+  /// Each grammar counts as at least this many bytes.
+  static constexpr uint64_t kLeastBytes = 256 << 10;
 
   explicit GrammarGate(WorkerGroup& group) : group_(group) {}
 
@@ -61,7 +62,7 @@ class GrammarGate {
     uint64_t ticket = 0, bytes = 0;
     std::vector<RequestId> requests;  // requests that were submitted to the engine and are still there
   };
-  /// The bytes of kRoom that grammars of submitted requests take now, by client and in total.
+  /// The bytes that grammars of submitted requests take now, by client and in total.
   struct Use {
     std::map<std::string_view, uint64_t> by_client;
     uint64_t total = 0;
@@ -73,8 +74,9 @@ class GrammarGate {
   void BeginAnew(Engine& engine);
   void TakeBack(const std::vector<RequestId>& requests, Engine& engine);
   void EndCalls(const Engine& engine);
+  uint64_t Room() const { return static_cast<uint64_t>(group_.grammar_memory().compiled); }
   Use UseOfRoom() const;
-  static bool MayHaveRoom(const Held& held, const Use& use);
+  bool MayHaveRoom(const Held& held, const Use& use) const;
   bool MakeRoomFor(const Held& held, std::vector<RequestId>& given_way);
   bool UseKept(const Held& held);
   void LetThrough(Held& held, Engine& engine);

@@ -209,16 +209,17 @@ void WorkerGroup::Load(AssignMessage assign) {
   });
 }
 
-double WorkerGroup::Start(int num_blocks, int num_host_blocks, int state_blocks) {
+double WorkerGroup::Start(const StartMessage& start) {
+  grammar_memory_ = start.grammars;
   if (options_.vocabulary != nullptr) SendToAll(Encode(*options_.vocabulary, roster_.epoch(), 0), "vocabulary");
-  SendToAll(Encode(StartMessage{num_blocks, num_host_blocks, state_blocks}, roster_.epoch(), 0), "start");
+  SendToAll(Encode(start, roster_.epoch(), 0), "start");
   int64_t slowest_nanos = 0;
   AwaitAll("reserve its KV blocks", options_.load_deadline, [&](Rank rank, const Message& message) {
     const auto* answer = std::get_if<ReadyMessage>(&message);
-    if (answer == nullptr || answer->num_blocks != num_blocks || answer->num_host_blocks != num_host_blocks ||
-        answer->state_blocks != state_blocks)
+    if (answer == nullptr || answer->num_blocks != start.num_blocks ||
+        answer->num_host_blocks != start.num_host_blocks || answer->state_blocks != start.state_blocks)
       roster_.Fail(LossCause::kNotStarted, rank, "{} did not reserve {} blocks and {} on the host",
-                   roster_.Describe(rank), num_blocks, num_host_blocks);
+                   roster_.Describe(rank), start.num_blocks, start.num_host_blocks);
     slowest_nanos = std::max(slowest_nanos, answer->swap_nanos_per_block);
   });
   return static_cast<double>(slowest_nanos) * 1e-9;

@@ -58,10 +58,11 @@ class WorkerGroup {
   /// Tells every rank which part of the model to load, and waits until all have loaded it. Sets the message's ctrl port
   /// if the endpoints are TCP ports.
   void Load(AssignMessage assign);
-  /// Makes every rank reserve its KV blocks (null blocks included), and waits until all have done so. state_blocks:
-  /// blocks of one recurrent state. Returns the seconds that the slowest rank takes to move one block to the host or
-  /// back; 0 without host blocks.
-  double Start(int num_blocks, int num_host_blocks, int state_blocks);
+  /// Makes every rank reserve its KV blocks, and waits until all have done so. Returns the seconds that the slowest
+  /// rank takes to move one block to the host or back; 0 without host blocks.
+  double Start(const StartMessage& start);
+  /// Returns the most bytes that grammars may take on each rank, as the last Start set them.
+  const GrammarMemory& grammar_memory() const { return grammar_memory_; }
 
   /// Sends the plan to every rank. Ranks run plans in order. More plans may be sent before the answer comes.
   void SendStep(const StepPlan& plan);
@@ -120,6 +121,7 @@ class WorkerGroup {
   Channel data_, ctrl_;
   std::string data_endpoint_;
   RankRoster roster_;
+  GrammarMemory grammar_memory_;
   std::optional<Rank> deaf_;  // a rank that did not accept a message
   bool assigned_ = false;     // true: ranks send heartbeats, and silence is a failure
   StepAnswers steps_;

@@ -9,6 +9,7 @@
 #include "comm/base/error.h"
 #include "coordinator/cluster/launch/backend_settings.h"
 #include "coordinator/cluster/launch/engine_settings.h"
+#include "coordinator/cluster/launch/grammar_sizing.h"
 #include "coordinator/cluster/launch/host_fit.h"
 #include "coordinator/cluster/launch/host_probe.h"
 #include "coordinator/cluster/launch/kv_space.h"
@@ -164,7 +165,8 @@ PoolSizes Deployment::ChoosePoolSizes() const {
 
 double Deployment::Reserve(const PoolSizes& pools) {
   const int host_blocks = pools.num_host_blocks > 0 ? pools.num_host_blocks + 1 : 0;  // plus the null block
-  const double swap_seconds = group_->Start(pools.num_blocks, host_blocks, pools.state_blocks);
+  const double swap_seconds =
+      group_->Start({pools.num_blocks, host_blocks, pools.state_blocks, GrammarMemoryOf(topology_, group_->ranks())});
   const RankInfo& largest = std::ranges::max(group_->ranks(), {}, &RankInfo::bytes_per_block);
   const double block_mib = static_cast<double>(largest.bytes_per_block) / (1 << 20);
   const bool even =

@@ -6,6 +6,7 @@
 #include "comm/base/error.h"
 #include "comm/base/host_name.h"
 #include "comm/topology/request_memory.h"
+#include "coordinator/cluster/launch/grammar_sizing.h"
 #include "coordinator/cluster/launch/host_fit.h"
 #include "coordinator/cluster/launch/rank_hosts.h"
 
@@ -44,13 +45,15 @@ int ChooseNumBlocks(const Topology& topology, BackendKind backend, const std::ve
   std::map<std::string, int> sharers = RanksOfAllReplicas(topology, ranks);
   const int64_t swap = cuda ? 0 : topology.cache.host_swap_bytes;  // on CPUs, swapped blocks use the same memory
   const int64_t adapters = topology.lora.dirs.empty() ? 0 : topology.lora.memory_bytes;  // loaded later
+  const int64_t grammars = GrammarMemoryOf(topology, ranks).total();                     // compiled later
   // `ever`: the bytes that would be available if nothing else were in the hosts' memory.
   int64_t per_block = 0, available = INT64_MAX, ever = INT64_MAX;
   for (const RankInfo& rank : ranks) {
     per_block = std::max(per_block, rank.bytes_per_block);
     const auto part_of = [&](int64_t bytes) {
       const int64_t part = cuda ? bytes : (bytes - RequestsBeside(topology, rank)) / sharers[rank.host];
-      return part - swap - adapters - rank.working.of_steps();
+      const int64_t for_grammars = !cuda && rank.memory_bytes > 0 ? grammars : 0;
+      return part - for_grammars - swap - adapters - rank.working.of_steps();
     };
     available = std::min(available, part_of(rank.available_bytes));
     if (!cuda && rank.memory_bytes > 0) ever = std::min(ever, part_of(rank.memory_bytes));
