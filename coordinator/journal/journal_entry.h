@@ -36,7 +36,7 @@ constexpr uint8_t TypeOf() {
 
 /// The version of the journal's format. Raise the version when a record's layout or the number of a type changes,
 /// because a program reads only its own format.
-inline constexpr uint32_t kJournalFormat = 22;
+inline constexpr uint32_t kJournalFormat = 23;
 
 /// The complete snapshot at the beginning of a segment. ReadSnapshot returns nullopt when the snapshot is incomplete
 /// because the disk was full or the process ended during the write. Throws Error when the segment begins with something

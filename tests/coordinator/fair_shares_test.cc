@@ -376,6 +376,75 @@ TEST_F(FairSharesTest, ChunksOfALongPrompt_Shrink_SoThatStepsDoNotTakeLonger) {
   EXPECT_LT(longest_of(4), 0.2);
 }
 
+/// Tests with a simulated machine that takes 0.5 ms for a token, and another 6 ms for every 1,000 tokens before it.
+class DeepContextTest : public FairSharesTest {
+ protected:
+  double SecondsOf(const StepPlan& plan) const {
+    const auto seconds = [](double context) { return 0.0005 + 6e-6 * context; };
+    double sum = 0;
+    for (const Chunk& chunk : plan.chunks) sum += chunk.count * seconds(chunk.start + chunk.count / 2.0);
+    for (const Request* request : engine_->scheduler().running()) {
+      for (const Sequence& s : request->sequences)
+        sum += s.slot && std::ranges::find(plan.decodes, *s.slot) != plan.decodes.end() ? seconds(s.length()) : 0;
+    }
+    return sum;
+  }
+  /// Runs one step, and returns its seconds.
+  double Run() {
+    const StepPlan* plan = Plan();
+    if (plan == nullptr) return 0;
+    const double seconds = SecondsOf(*plan);
+    Commit({static_cast<uint32_t>(seconds * 1e6), 0});
+    return seconds;
+  }
+  double LongestOf(int steps) {
+    double longest = 0;
+    for (int i = 0; i < steps; ++i) longest = std::max(longest, Run());
+    return longest;
+  }
+  /// Makes client "a" run one request with `choices` choices after a prompt of 9,000 tokens: 54 ms for each decode.
+  void RunDeepChoices(int choices) {
+    Make(80'000, 60, 512);
+    ASSERT_EQ(Submit(1, "a", 9000, 900, choices).value_or(""), "");
+    while (TokensOf(1) == 0) Run();
+  }
+};
+
+TEST_F(DeepContextTest, Decodes_TakeTurns_WhenAllWouldTakeTooLong) {
+  RunDeepChoices(30);
+  Run();
+  EXPECT_LT(LongestOf(50), 1.0) << "all 30 would take 1.6 s";
+  size_t least = SIZE_MAX, most = 0;
+  for (const Sequence& s : engine_->requests().at(1)->sequences) {
+    least = std::min(least, s.tokens.size());
+    most = std::max(most, s.tokens.size());
+  }
+  EXPECT_GT(least, 9000u + 12);
+  EXPECT_LE(most, least + 50) << "only the most senior one is in every step";
+}
+
+TEST_F(DeepContextTest, Steps_StayShort_WhenOneClientDecodesWithLongContexts) {
+  RunDeepChoices(30);
+  Run();
+  for (RequestId id = 2; id < 7; ++id) {
+    ASSERT_FALSE(Submit(id, "b", 20, 3));
+    const double first = Run(), second = Run();
+    EXPECT_LT(std::max(first, second), 0.25) << id;
+    EXPECT_GE(TokensOf(id), 1u) << id;
+    while (engine_->requests().contains(id)) EXPECT_LT(Run(), 0.25);
+  }
+}
+
+TEST_F(DeepContextTest, Prompt_GetsItsClientsPartOfTheTime_BesideALongPrompt) {
+  Make(80'000, 60, 512);
+  ASSERT_FALSE(Submit(1, "a", 9000, 5));
+  while (engine_->requests().at(1)->sequences.front().num_computed < 8000) Run();
+  ASSERT_FALSE(Submit(2, "b", 400, 5));
+  int steps = 0;
+  for (; TokensOf(2) == 0; ++steps) EXPECT_LT(Run(), 0.25);
+  EXPECT_LE(steps, 14) << "its tokens take 0.7 s, and it has half of each step's tenth of a second";
+}
+
 /// The simulated machine takes 5 ms for a step, 1 ms for a token, and another 1 ms for every 2,000 tokens before it.
 TEST_F(FairSharesTest, StepsWithDecodes_KeepTheTargetTime_WhilePromptsAreComputed) {
   Make(60'000, 200, 512);

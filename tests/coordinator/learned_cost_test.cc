@@ -38,6 +38,30 @@ TEST(LearnedCostTest, Observe_LearnsTheCostOfTokensAndContext_DespiteNoise) {
   EXPECT_NEAR(cost.RecomputeSeconds(8000), 8000 * Truth(4000), 0.25 * 8000 * Truth(4000));
 }
 
+TEST(LearnedCostTest, CostOfContext_IsRemembered_WhileAllContextsAreOfTheSameLength) {
+  LearnedCost cost;
+  for (int start = 0; start < 8000; start += 500) cost.Observe(500, start + 250, 0, 500 * Truth(start + 250), 0);
+  for (int i = 0; i < 1000; ++i) cost.Observe(100, 8000, 0, 100 * Truth(8000), 0);
+  EXPECT_NEAR(cost.TokenSeconds(0), Truth(0), 0.5 * Truth(0));
+  EXPECT_NEAR(cost.TokenSeconds(16000), Truth(16000), 0.25 * Truth(16000));
+}
+
+TEST(LearnedCostTest, Observe_LearnsFromFewTokens_WhenTheirContextsAreLong) {
+  LearnedCost cost;
+  for (int start = 0; start < 8000; start += 500) cost.Observe(500, start + 250, 0, 500 * Truth(start + 250), 0);
+  ASSERT_NEAR(cost.Weight(8000), Truth(8000) / Truth(0), 3);
+  for (int i = 0; i < 50; ++i) cost.Observe(20, 8000, 0, 20 * 3 * Truth(8000), 0);
+  EXPECT_NEAR(cost.TokenSeconds(8000), 3 * Truth(8000), 0.1 * Truth(8000));
+}
+
+TEST(LearnedCostTest, Weight_IsOne_ForShortContextsAndBeforeTheFirstStep) {
+  LearnedCost cost;
+  EXPECT_EQ(cost.Weight(100'000), 1);
+  for (int start = 0; start < 8000; start += 500) cost.Observe(500, start + 250, 0, 500 * Truth(start + 250), 0);
+  EXPECT_EQ(cost.Weight(200), 1);
+  EXPECT_GT(cost.Weight(100'000), 50);
+}
+
 TEST(LearnedCostTest, CostOfLongContexts_IsNotLearned_FromNoiseOfShortContexts) {
   std::mt19937 random(1);
   std::normal_distribution<> noise(1, 0.3), length(100, 5);

@@ -68,7 +68,7 @@ TEST(PatienceTest, UsualTime_CoversAttentionOverLongTexts_AfterShortOnes) {
   EXPECT_NEAR(usual.Of(SizeOf(Prompt(0, 100))), seconds_of(SizeOf(Prompt(0, 100))), 1e-9);
 }
 
-TEST(PatienceTest, UsualTime_OfDecodes_DoesNotGrowWithTheirContext) {
+TEST(PatienceTest, UsualTime_OfDecodes_DoesNotGrowWithTheirContext_BeforeAPrompt) {
   UsualTime usual;
   StepPlan decode;
   decode.decodes = {3};
@@ -76,6 +76,21 @@ TEST(PatienceTest, UsualTime_OfDecodes_DoesNotGrowWithTheirContext) {
   usual.Observe(SizeOf(decode), 0.02);
   decode.position_sum = 10'000;
   EXPECT_DOUBLE_EQ(usual.Of(SizeOf(decode)), 0.02);
+}
+
+TEST(PatienceTest, UsualTime_CoversManyDecodes_AfterALongContext) {
+  UsualTime usual;
+  const StepPlan prompt = Prompt(29'500, 500);
+  usual.Observe(SizeOf(prompt), 1e-6 * SizeOf(prompt).pairs);
+  StepPlan few, many;
+  few.decodes = {1};
+  few.position_sum = 10;
+  for (int i = 0; i < 100; ++i) usual.Observe(SizeOf(few), 0.02);
+  for (SlotId slot = 0; slot < 250; ++slot) many.decodes.push_back(slot);
+  many.position_sum = 250 * 30'000;
+  many.chunks = {{300, 10, 5}};
+  many.position_sum += 10;
+  EXPECT_NEAR(usual.Of(SizeOf(many)), 1e-6 * 250 * 30'000, 0.1);
 }
 
 TEST(PatienceTest, SizeOfSlices_IsTheirPartOfTheWholePrompt) {

@@ -1,6 +1,7 @@
 #include "tests/sim/decodes.h"
 
 #include <algorithm>
+#include <map>
 
 #include "comm/base/error.h"
 #include "tests/sim/simulator.h"
@@ -93,7 +94,7 @@ void Decodes::Planned(const StepPlan& plan, bool ahead, bool alone) const {
   for (const Draft& draft : plan.drafts) computed.insert(draft.slot);
   for (const Chunk& chunk : plan.chunks) computed.insert(chunk.slot);
   if (LacksBlocks(computed, ahead)) return;
-  std::set<std::string> waiting;  // clients with a decode that is left out
+  std::map<std::string, int64_t> waiting;  // clients with a decode that is left out: the most work of such a decode
   const auto out_of_turn = OutOfTurn(ahead);
   // If there are several clients, running requests may be preempted for others, both before and after the decodes of
   // the step are chosen. The turns are then known only if the running requests are still the same.
@@ -113,37 +114,47 @@ void Decodes::Planned(const StepPlan& plan, bool ahead, bool alone) const {
       throw Failure{
           fmt::format("request {}, choice {} has one token to compute and is left out of a step with {} chunks",
                       ready.request, ready.choice, plan.chunks.size())};
-    if (!ready.is_beam) waiting.insert(engine_.requests().at(ready.request)->client);
+    if (ready.is_beam) continue;
+    int64_t& left_out = waiting[engine_.requests().at(ready.request)->client];
+    left_out = std::max<int64_t>(left_out, WorkOf(1, sequence->num_planned()));
   }
-  for (const std::string& client : waiting) CheckShare(client, plan);
+  for (const auto& [client, left_out] : waiting) CheckShare(client, left_out, plan);
 }
 
-/// Checks the tokens of a client whose decodes do not all fit into the step: its prompt chunks may get at most one
-/// token more than its decodes.
-void Decodes::CheckShare(const std::string& client, const StepPlan& plan) const {
-  int decodes = 0, chunks = 0;
+int64_t Decodes::WorkOf(int tokens, int context) const {
+  return int64_t{tokens} * engine_.scheduler().cost().Weight(context);
+}
+
+/// Checks the work of a client whose decodes do not all fit into the step: its prompt chunks may get at most one token
+/// more than its decodes, and than the decode that did not fit. `left_out`: the most work of a decode that is left out.
+void Decodes::CheckShare(const std::string& client, int64_t left_out, const StepPlan& plan) const {
+  int64_t decodes = left_out - 1, chunks = 0;
   // The client's share was divided before requests were preempted, so it includes the decodes of preempted requests.
   for (const Ready& ready : ready_) {
     const auto request = engine_.requests().find(ready.request);
     const bool left = request != engine_.requests().end() && Find(ready.request, ready.choice) == nullptr;
-    decodes += left && !ready.is_beam && request->second->client == client;
+    if (left && !ready.is_beam && request->second->client == client)
+      decodes += WorkOf(1, request->second->sequences[static_cast<size_t>(ready.choice)].length());
   }
   for (const Request* request : engine_.scheduler().running()) {
     if (request->client != client) continue;
     const bool is_new = !running_.contains(request->id);  // chunks of new requests get the tokens that are left
     for (const Sequence& s : request->sequences) {
       if (!s.slot) continue;
-      decodes += request->beams == nullptr && std::ranges::find(plan.decodes, *s.slot) != plan.decodes.end();
-      decodes += std::ranges::find(plan.drafts, *s.slot, &Draft::slot) != plan.drafts.end();
+      const bool decoded = request->beams == nullptr && std::ranges::find(plan.decodes, *s.slot) != plan.decodes.end();
+      const bool has_drafts = std::ranges::find(plan.drafts, *s.slot, &Draft::slot) != plan.drafts.end();
+      if (decoded || has_drafts) decodes += WorkOf(1, s.num_planned() - 1);
       const auto chunk = std::ranges::find(plan.chunks, *s.slot, &Chunk::slot);
       if (chunk == plan.chunks.end()) continue;
-      if (chunk->count == 1) ++decodes;  // a prompt of one token decodes in its first step
-      if (chunk->count > 1 && !is_new) chunks += chunk->count;
+      // A prompt of one token decodes in its first step.
+      if (chunk->count == 1) decodes += WorkOf(1, chunk->start);
+      if (chunk->count > 1 && !is_new) chunks += WorkOf(chunk->count, chunk->start);
     }
   }
   if (chunks > decodes + 1)
-    throw Failure{fmt::format("client \"{}\" has {} chunk tokens and {} decodes in a step that leaves out a decode",
-                              client, chunks, decodes)};
+    throw Failure{
+        fmt::format("client \"{}\" has work of {} for chunks and of {} for decodes in a step that leaves out a decode",
+                    client, chunks, decodes)};
 }
 
 }  // namespace quire::sim

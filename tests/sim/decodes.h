@@ -12,8 +12,9 @@ namespace quire::sim {
 /// Checks the promise that decodes are served before prompt chunks. While one client is alone, a plan contains every
 /// sequence that has one token to compute, however large the prompts of older requests are. While several clients are
 /// active, a client's decodes take turns only if its chunks, including those of preempted requests, have at most half
-/// of the client's tokens. The promise does not cover a request for which the plan has no blocks, nor the requests
-/// after it. If the workers form a pipeline, the step has exactly the decodes whose turn it is (StageTurns).
+/// of the client's work. A decode that is left out because its long context makes it too much work is no failure. The
+/// promise does not cover a request for which the plan has no blocks, nor the requests after it. If the workers form a
+/// pipeline, the step has exactly the decodes whose turn it is (StageTurns).
 class Decodes {
  public:
   explicit Decodes(const Engine& engine) : engine_(engine) {}
@@ -39,9 +40,11 @@ class Decodes {
     int64_t last_step;
   };
   std::set<std::pair<RequestId, int>> OutOfTurn(bool ahead) const;
+  /// Returns the work of tokens after `context` others (LearnedCost::Weight).
+  int64_t WorkOf(int tokens, int context) const;
   const Sequence* Find(RequestId request, int choice) const;
   bool LacksBlocks(const std::set<SlotId>& computed, bool ahead) const;
-  void CheckShare(const std::string& client, const StepPlan& plan) const;
+  void CheckShare(const std::string& client, int64_t left_out, const StepPlan& plan) const;
 
   const Engine& engine_;
   std::vector<Ready> ready_;

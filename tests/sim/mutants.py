@@ -410,7 +410,7 @@ MUTANTS = [
     ("schedule/client_shares.cc", "a share is everything",
      "all / std::max(1, queue_.num_active())", "all"),
     ("schedule/step_shares.cc", "the most senior client takes the whole step",
-     "std::min(rest, request.account->use.chunks_left)", "rest"),
+     "draft.in_company ? request.account->use.chunks_left : draft.work_left", "draft.work_left"),
     ("schedule/client_shares.cc", "blocks are not shared",
      "excess(a) < excess(b)", "excess(a) > excess(b)"),
     ("schedule/client_shares.cc", "a client with a limit runs one sequence too many",
@@ -450,6 +450,8 @@ MUTANTS = [
     ("schedule/request_work.cc", "a decode gets what the chunks of its request leave",
      "request.TokensToCompute(sequence) == 1 && allowance.decodes > 0", "false"),
     ("schedule/step_shares.cc", "a client's chunks take all of its part of the step", "(part + odd) / 2", "part"),
+    ("schedule/request_work.cc", "a chunk after a long context is as long as one without context",
+     "allowance.work / cost_.Weight(start)", "allowance.work"),
     # Preemption and swapping.
     ("schedule/preemption.cc", "the last host block is not swapped to",
      "blocks > blocks_.host_pool().num_free()", "blocks >= blocks_.host_pool().num_free()"),

@@ -11,12 +11,15 @@ namespace quire::sim {
 /// one client's equal share of the usable blocks and of the shortest step's tokens. From the step's tokens, one is
 /// subtracted for each beam of running requests, because beams always get their tokens in the same step, and one for
 /// the most senior request. The usable blocks exclude the watermark, and the blocks of requests in a pass over a whole
-/// prompt, which keep them. No block may be pinned, or on its way to or from a store.
+/// prompt, which keep them. No block may be pinned, or on its way to or from a store. If prompts are read as a whole,
+/// no request may have to be computed again after a loss of workers: its client is not charged again, so it goes first.
 bool Newcomers::IsPromised(const Wait& wait, int num_clients) const {
   constexpr int kShortestStep = 64;
   const EngineOptions& options = engine_.options();
   const BlockManager& blocks = engine_.blocks();
   const int step = std::min(kShortestStep, options.scheduler.max_step_tokens);
+  const auto is_again = [](const auto& each) { return each.second->num_preemptions > 0; };
+  if (options.scheduler.whole_prompts() && std::ranges::any_of(engine_.requests(), is_again)) return false;
   int beams = 0, of_passes = 0;
   for (const Request* request : engine_.scheduler().running()) {
     beams += request->beams != nullptr ? static_cast<int>(request->sequences.size()) : 0;

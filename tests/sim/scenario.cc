@@ -346,6 +346,13 @@ void CopyToHost(uint64_t seed, Scenario& scenario) {
   scenario.engine.scheduler.max_step_tokens = std::max(scenario.engine.scheduler.max_step_tokens, 64);
 }
 
+/// In one life of four, contexts of a few tokens make a token's work larger. So short sequences take turns as those
+/// with long contexts do on a real server.
+void WeighContexts(uint64_t seed, Scenario& scenario) {
+  Random random = RandomOf(seed, Draws::kContexts);
+  if (Chance(random, 25)) scenario.engine.scheduler.short_context = OneOf(random, {2, 6, 20});
+}
+
 }  // namespace
 
 test::Random RandomOf(uint64_t seed, Draws draws) { return Random(Mix(seed, static_cast<uint64_t>(draws))); }
@@ -398,6 +405,7 @@ Scenario MakeScenario(uint64_t seed) {
   MeetLimits(seed, scenario);
   MakeTroubles(seed, scenario);
   ChangeOptions(seed, scenario);
+  WeighContexts(seed, scenario);
   ScorePrompts(seed, scenario);
   PoolPrompts(seed, scenario);
   GuessDrafts(seed, scenario);

@@ -37,6 +37,7 @@ enum class Draws : uint64_t {
   kBackground,
   kWholePrompts,
   kDisk,
+  kContexts,
   kLaterAdapters,
   kDraftModel,
   kGuesses,

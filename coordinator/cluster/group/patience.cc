@@ -43,7 +43,9 @@ StepSize SizeOf(const StepPlan& plan) {
   StepSize size;
   size.tokens = static_cast<double>(plan.decodes.size());
   for (const Draft& draft : plan.drafts) size.tokens += 1 + static_cast<double>(draft.tokens.size());
+  size.decoded_pairs = static_cast<double>(plan.position_sum);  // less the chunks' part
   for (const Chunk& chunk : plan.chunks) {
+    size.decoded_pairs -= chunk.start;
     size.tokens += chunk.count;
     size.pairs += chunk.count * (chunk.start + 0.5 * (chunk.count + 1));
   }
@@ -60,7 +62,9 @@ void UsualTime::Observe(const StepSize& size, double seconds) {
   if (size.pairs > 0) mix(per_pair_, seconds / size.pairs);
 }
 
-double UsualTime::Of(const StepSize& size) const { return std::max(per_token_ * size.tokens, per_pair_ * size.pairs); }
+double UsualTime::Of(const StepSize& size) const {
+  return std::max(per_token_ * size.tokens, per_pair_ * (size.pairs + size.decoded_pairs));
+}
 
 Patience StepPatience(double usual_seconds, Patience starved) {
   const std::chrono::duration<double> scaled(20 * usual_seconds);

@@ -34,12 +34,14 @@ Patience DelayOfStart(Patience late_wakes);
 /// The amount of a step's work. A slice counts as its part of the prompt's pass (Slice::equivalent).
 struct StepSize {
   double tokens = 0;
-  double pairs = 0;  // pairs of a prompt token and an earlier token; decoded tokens add none
+  double pairs = 0;          // pairs of a prompt token and an earlier token
+  double decoded_pairs = 0;  // the same for decoded tokens and drafts
 };
 StepSize SizeOf(const StepPlan& plan);
 
 /// Learns how long steps take. The time of products with weights grows with StepSize::tokens, the time of attention
-/// with StepSize::pairs.
+/// with pairs. The time of a pair is learned from prompts alone: a step that decodes after short contexts takes most of
+/// its time for weights.
 class UsualTime {
  public:
   void Observe(const StepSize& size, double seconds);

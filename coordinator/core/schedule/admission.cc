@@ -25,7 +25,7 @@ void Admission::AdmitWaiting(StepDraft& draft) {
       Begin(*request, crowd, draft);
   }
   bool others_held = false;
-  while (ClientAccount* client = draft.budget > 0 ? queue_.Next() : nullptr) {
+  while (ClientAccount* client = draft.budget > 0 && draft.work_left > 0 ? queue_.Next() : nullptr) {
     Request& request = client->head();
     if (!MayJoin(request, crowd, draft)) return;
     client->use.passed_over = shares_.IsAtLimit(*client, draft) || shares_.IsHeldUp(*client, others_held, draft);
@@ -93,7 +93,7 @@ std::span<GrowTarget> Admission::Admit(Request& request, StepDraft& draft) {
   if (request.num_preemptions > 0) Readmit(request, draft);
   const int tokens = passes_.TokensAtAdmission(request, draft);
   const int decodes = std::min(request.NumDecodes(), tokens);
-  const std::span<GrowTarget> work = work_.FindWork(request, {decodes, tokens - decodes}, draft);
+  const std::span<GrowTarget> work = work_.FindWork(request, {decodes, tokens - decodes, draft.work_left}, draft);
   if (request.num_preemptions == 0) {
     WaitingQueue::ChargePrompt(request, request.num_prompt_tokens());
     decisions_.Tell(DecisionKind::kAdmitted, request, request.num_cached_tokens, free);

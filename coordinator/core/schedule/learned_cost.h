@@ -12,8 +12,11 @@ namespace quire {
 class LearnedCost {
  public:
   /// The time of a token is not learned from steps with fewer tokens, because their time depends little on their
-  /// tokens.
+  /// tokens; except from steps whose long contexts make them four times the work of this many tokens.
   static constexpr int kFewTokens = 32;
+
+  /// `short_context`: a context of fewer tokens counts as none, because the noise of measured steps hides its cost.
+  explicit LearnedCost(int short_context = 512) : short_context_(short_context) {}
 
   /// Sets the seconds to move one block between device and host, as measured before the first step; 0: unknown.
   void SetBlockSeconds(double seconds) { seconds_per_block_ = seconds; }
@@ -23,7 +26,8 @@ class LearnedCost {
   void Observe(double tokens, double context, int blocks, double seconds, double swap_seconds) {
     const double computing = std::max(seconds - swap_seconds, 0.0);
     step_seconds_ = step_seconds_ == 0 ? computing : Mixed(step_seconds_, computing);
-    if (tokens >= kFewTokens) LearnToken(context, computing / tokens);
+    const bool much_context = tokens * Weight(static_cast<int64_t>(context)) >= 4 * kFewTokens;
+    if (tokens >= kFewTokens || much_context) LearnToken(context, computing / tokens);
     if (blocks > 0) {
       const double seen = std::max(swap_seconds, 0.0) / blocks;
       seconds_per_block_ = seconds_per_block_ == 0 ? seen : Mixed(seconds_per_block_, seen);
@@ -33,7 +37,17 @@ class LearnedCost {
   /// Returns the seconds to compute one token after `context` earlier tokens; 0: unknown.
   double TokenSeconds(double context) const {
     constexpr double kLeastPart = 0.1;  // fraction of the mean that the result never falls below
-    return std::max(kLeastPart * mean_seconds_, mean_seconds_ + Slope() * (context - mean_context_));
+    if (short_seconds_ > 0 && context < short_context_) return short_seconds_;
+    const double least = short_seconds_ > 0 ? short_seconds_ : kLeastPart * mean_seconds_;
+    return std::max(least, mean_seconds_ + slope_ * (context - mean_context_));
+  }
+  /// Returns how many tokens without context take the time of one token after `context` earlier tokens, rounded; at
+  /// least 1.
+  int Weight(int64_t context) const {
+    constexpr double kMost = 1e6;
+    const double plain = TokenSeconds(0);
+    if (context < short_context_ || !(plain > 0)) return 1;
+    return static_cast<int>(std::clamp(TokenSeconds(static_cast<double>(context)) / plain + 0.5, 1.0, kMost));
   }
   /// Returns the seconds to compute a sequence of `tokens` tokens from its beginning.
   double RecomputeSeconds(int64_t tokens) const {
@@ -56,15 +70,20 @@ class LearnedCost {
 
   template <class Archive>
   void Transfer(Archive& archive) {
-    archive(known_, mean_context_, mean_seconds_, variance_, covariance_, seconds_per_block_, step_seconds_);
+    archive(known_, mean_context_, mean_seconds_, variance_, covariance_, well_fitted_, slope_, short_seconds_,
+            seconds_per_block_, step_seconds_);
   }
 
  private:
   static constexpr double kNew = 0.2;  // weight of the newest measurement
   static double Mixed(double known, double seen) { return (1 - kNew) * known + kNew * seen; }
 
-  /// Updates exponentially weighted means, variance and covariance of context and seconds per token.
+  /// Updates exponentially weighted means, variance and covariance of context and seconds per token. Fits the slope by
+  /// least squares. kLittle keeps the slope near 0 while all contexts are of similar length, because noise would
+  /// otherwise determine the slope. A slope that was fitted to very different contexts stays until contexts differ as
+  /// much again.
   void LearnToken(double context, double seconds) {
+    if (context < short_context_) short_seconds_ = short_seconds_ == 0 ? seconds : Mixed(short_seconds_, seconds);
     if (!known_) {
       known_ = true;
       mean_context_ = context;
@@ -76,17 +95,17 @@ class LearnedCost {
     mean_seconds_ += kNew * by_seconds;
     variance_ = (1 - kNew) * (variance_ + kNew * by_context * by_context);
     covariance_ = (1 - kNew) * (covariance_ + kNew * by_context * by_seconds);
-  }
-
-  /// Returns the seconds per token that one more token of context adds, by least squares. kLittle keeps the slope near
-  /// 0 while all contexts are of similar length, because noise would otherwise determine the slope.
-  double Slope() const {
-    constexpr double kLittle = 128.0 * 128.0;  // tokens squared
-    return std::max(0.0, covariance_ / (variance_ + kLittle));
+    constexpr double kLittle = 128.0 * 128.0, kMuch = 16 * kLittle;  // tokens squared
+    well_fitted_ = well_fitted_ || variance_ > kMuch;
+    if (!well_fitted_ || variance_ > kMuch) slope_ = std::max(0.0, covariance_ / (variance_ + kLittle));
   }
 
   bool known_ = false;
   double mean_context_ = 0, mean_seconds_ = 0, variance_ = 0, covariance_ = 0;
+  int short_context_;
+  bool well_fitted_ = false;
+  double slope_ = 0;          // seconds per token that one more token of context adds
+  double short_seconds_ = 0;  // mean seconds of a token after fewer than short_context_ tokens; 0: unknown
   double seconds_per_block_ = 0;
   double step_seconds_ = 0;  // mean seconds of a step without its block moves; 0: unknown
 };

@@ -34,8 +34,8 @@ class LongPasses {
   void Share(StepDraft& draft) const;
   /// Returns the tokens that one running request may compute.
   Allowance AllowanceOf(const StepDraft& draft) const;
-  /// Returns the tokens that a request may compute in the step that admits it. A pass that begins leaves an even part of
-  /// the step to every other client that waits for one.
+  /// Returns the tokens that a request may compute in the step that admits it. A pass that begins leaves an even part
+  /// of the step to every other client that waits for one.
   int TokensAtAdmission(const Request& request, const StepDraft& draft) const;
   /// Returns the next slice of the request's pass, which takes about `tokens` tokens of the step's budget; nothing to
   /// compute if the pass may not begin or is planned to its end, or if only its last unit is left and the step can

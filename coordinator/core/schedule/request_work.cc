@@ -23,7 +23,7 @@ std::span<GrowTarget> RequestWork::FindWork(Request& request, Allowance allowanc
   for (Sequence& sequence : request.sequences) blocks_.LeaveWindow(sequence);
   const auto draws = [](const Sequence& sequence) { return sequence.num_pending > 0; };
   if (request.beams != nullptr && std::ranges::any_of(request.sequences, draws)) return work;
-  if (!request.forked && !ShareLeadersPrefix(request, allowance.chunks, draft)) return work;
+  if (!request.forked && !ShareLeadersPrefix(request, allowance, draft)) return work;
   for (Sequence& sequence : request.sequences) {
     // A sequence is complete when an outstanding step samples its last token, which is no later step's input.
     const bool complete = sequence.length() == sequence.num_prompt_tokens + request.limits.max_tokens;
@@ -32,7 +32,7 @@ std::span<GrowTarget> RequestWork::FindWork(Request& request, Allowance allowanc
     Attach(request, sequence, sequence.num_tokens());
     const int from_host = BlocksFromHost(request, sequence, sequence.num_tokens());
     const int start = sequence.num_planned() + from_host * blocks_.block_size(), left = sequence.length() - start;
-    const int most = decodes ? 1 : allowance.chunks;
+    const int most = decodes ? 1 : ChunkWithin(allowance, start);
     const bool in_slices = limits_.whole_prompts() && (sequence.in_pass() || left > most);
     const GrowTarget target = in_slices
                                   ? passes_.NextSlice(request, most, draft)
@@ -46,8 +46,9 @@ std::span<GrowTarget> RequestWork::FindWork(Request& request, Allowance allowanc
       added += bytes;
     }
     work.push_back(target);
-    (decodes ? allowance.decodes : allowance.chunks) -=
-        in_slices ? target.slice_cost : request.StepCost(start, target.num_tokens - start);
+    const int cost = in_slices ? target.slice_cost : request.StepCost(start, target.num_tokens - start);
+    (decodes ? allowance.decodes : allowance.chunks) -= cost;
+    if (!decodes && !in_slices) allowance.work -= int64_t{cost} * cost_.Weight(start);
   }
   if (request.beams != nullptr) DrawTogether(request, work);
   return work;
@@ -56,7 +57,7 @@ std::span<GrowTarget> RequestWork::FindWork(Request& request, Allowance allowanc
 /// Lets the first live sequence (the leader) compute the prompt except its last token, as far as the budget allows.
 /// Then all sequences share the leader's blocks, and each computes its remaining token. Returns false until the leader
 /// is done; until then draft.work has only the leader's next chunk.
-bool RequestWork::ShareLeadersPrefix(Request& request, int budget, StepDraft& draft) {
+bool RequestWork::ShareLeadersPrefix(Request& request, const Allowance& allowance, StepDraft& draft) {
   auto live = request.sequences.begin();
   while (live->finished) ++live;
   Sequence& leader = *live;
@@ -66,7 +67,7 @@ bool RequestWork::ShareLeadersPrefix(Request& request, int budget, StepDraft& dr
     const bool fits = leader.slot || FitsFrame(draft.added_bytes, StepWriter::BytesToAdd(request, leader));
     const int from_host = BlocksFromHost(request, leader, shared - 1);
     const int start = leader.num_planned() + from_host * blocks_.block_size();
-    const int count = TokensFor(request, leader, start, shared - start, budget);
+    const int count = TokensFor(request, leader, start, shared - start, ChunkWithin(allowance, start));
     if (count > 0 && fits && !WaitsForPrefix(request, leader, start))
       draft.work.push_back({&leader, start + count, from_host});
     return false;
@@ -76,6 +77,14 @@ bool RequestWork::ShareLeadersPrefix(Request& request, int budget, StepDraft& dr
   }
   request.forked = true;
   return true;
+}
+
+/// Returns the tokens of a chunk from `start` on that the allowance covers. If any work is left, one token is covered,
+/// however long its context.
+int RequestWork::ChunkWithin(const Allowance& allowance, int start) const {
+  if (allowance.work <= 0) return 0;
+  return static_cast<int>(
+      std::min<int64_t>(allowance.chunks, std::max<int64_t>(1, allowance.work / cost_.Weight(start))));
 }
 
 /// Returns how many of the sequence's `count` tokens from `start` on the step computes: as many as the budget allows,

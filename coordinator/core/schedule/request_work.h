@@ -24,7 +24,8 @@ class RequestWork {
   std::span<GrowTarget> FindWork(Request& request, Allowance allowance, StepDraft& draft);
 
  private:
-  bool ShareLeadersPrefix(Request& request, int budget, StepDraft& draft);
+  bool ShareLeadersPrefix(Request& request, const Allowance& allowance, StepDraft& draft);
+  int ChunkWithin(const Allowance& allowance, int start) const;
   void Attach(Request& request, Sequence& sequence, int max_tokens);
   int BlocksFromHost(const Request& request, Sequence& sequence, int max_tokens);
   static void DrawTogether(const Request& request, std::vector<GrowTarget>& work);

@@ -69,6 +69,10 @@ bool Scheduler::ShareOut(StepDraft& draft) {
   draft.SetBudget(draft.in_company ? limits_.max_step_tokens : length_.TokensAlone());
   if (!draft.in_company) {
     stage_turns_.TakeTurns(is_together_, draft);
+    if (!limits_.whole_prompts()) {
+      const int64_t work = length_.WorkAlone();
+      draft.work_left = work + step_shares_.LimitDecodes(work, draft);
+    }
     return true;
   }
   if (limits_.whole_prompts()) {
@@ -79,7 +83,7 @@ bool Scheduler::ShareOut(StepDraft& draft) {
   const bool may_give_way = queue_.num_active() > 1;
   if (may_give_way && !places_.SharePlaces(draft)) return false;
   stage_turns_.TakeTurns(is_together_, draft);
-  draft.SetBudget(step_shares_.ShareStep(length_.TokensInCompany(), draft));
+  step_shares_.ShareStep(length_.InCompany(), draft);
   return true;
 }
 

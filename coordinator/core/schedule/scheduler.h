@@ -177,7 +177,7 @@ class Scheduler {
   WaitingQueue queue_;
   RunningSet running_;
   OutstandingSteps steps_{limits_.most_outstanding()};
-  LearnedCost cost_;
+  LearnedCost cost_{limits_.short_context};
   DecisionTeller decisions_;
   int64_t num_steps_ = 0;
   double company_left_ = 0;  // seconds of steps for which the rules for several active clients still apply
@@ -189,8 +189,8 @@ class Scheduler {
   BlockDemand demand_{limits_, blocks_};
   StepLength length_{limits_, blocks_, running_, cost_};
   StageTurns stage_turns_{limits_, running_};
-  StepShares step_shares_{queue_, running_};
-  StepWriter writer_{blocks_, running_, decisions_};
+  StepShares step_shares_{queue_, running_, cost_};
+  StepWriter writer_{blocks_, running_, cost_, decisions_};
   LongPasses passes_{limits_, blocks_, queue_, running_, cost_};
   RequestWork work_{limits_, blocks_, steps_, cost_, passes_, decisions_};
   Preemption preemption_{limits_, blocks_, queue_, running_, cost_, decisions_};

@@ -16,15 +16,17 @@ struct StepDraft {
   StepPlan plan;                    // the plan that the workers get
   OutstandingStep* step = nullptr;  // the scheduler's record of the step, kept until its result comes
 
-  int64_t number = 0;                   // number of steps planned before this one
-  bool ahead = false;                   // another step is outstanding
-  bool in_company = false;              // several clients are active, or were within the last seconds
-  bool in_turns = false;                // some decodes may skip the step: Sequence::sits_out counts
-  bool left_out = false;                // planned ahead and lacked room for a request, which the next step must serve
-  bool preempted = false;               // a running request gave its blocks to another, so no request is admitted
-  bool use_counted = false;             // ClientAccount::use counts the present running requests
-  int most_tokens = 0;                  // tokens that the step may compute, as Request::StepCost charges them
-  int budget = 0;                       // the part of most_tokens that is left
+  int64_t number = 0;        // number of steps planned before this one
+  bool ahead = false;        // another step is outstanding
+  bool in_company = false;   // several clients are active, or were within the last seconds
+  bool in_turns = false;     // some decodes may skip the step: Sequence::sits_out counts
+  bool left_out = false;     // planned ahead and lacked room for a request, which the next step must serve
+  bool preempted = false;    // a running request gave its blocks to another, so no request is admitted
+  bool use_counted = false;  // ClientAccount::use counts the present running requests
+  int most_tokens = 0;       // tokens that the step may compute, as Request::StepCost charges them
+  int budget = 0;            // the part of most_tokens that is left
+  /// The part of the step's work that is left, in tokens without context (LearnedCost::Weight).
+  int64_t work_left = INT64_MAX;
   int pass_tokens = 0;                  // where prompts are read as a whole: the part of `budget` for running requests
   int num_passes = 0;                   // where prompts are read as a whole: number of running requests that have work
   int answered_tokens = 0;              // tokens of the prompts whose passes in slices the step completes
@@ -50,6 +52,7 @@ struct StepDraft {
     left_out = preempted = use_counted = admitted = false;
     added_bytes = 0;
     answered_tokens = 0;
+    work_left = INT64_MAX;
     reserved_blocks = 0;
     returning.clear();
     sharers.clear();
@@ -61,8 +64,9 @@ struct StepDraft {
 
 /// The tokens that one request may compute in a step.
 struct Allowance {
-  int decodes = 0;  // sequences that may decode, one token each
-  int chunks = 0;   // tokens of the request's other sequences
+  int decodes = 0;           // sequences that may decode, one token each
+  int chunks = 0;            // tokens of the request's other sequences
+  int64_t work = INT64_MAX;  // bound of the work of `chunks`, in tokens without context (LearnedCost::Weight)
 };
 
 }  // namespace quire

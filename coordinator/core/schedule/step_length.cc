@@ -56,6 +56,10 @@ int StepLength::TokensAlone() const {
   return std::min<int64_t>(limit, int64_t{work.decodes} + TokensWithin(kAlone, cost_, work.deepest_chunk));
 }
 
+int64_t StepLength::WorkAlone() const { return TokensWithin(kAlone, cost_, 0); }
+
+StepBudget StepLength::InCompany() const { return {TokensForTarget(), TokensWithin(kInCompany, cost_, 0)}; }
+
 int StepLength::TokensInCompany() const {
   const int limit = TokensForTarget();
   if (TokensWithin(kInCompany, cost_, MaxContext()) >= limit) return limit;

@@ -9,6 +9,12 @@
 
 namespace quire {
 
+/// How much a step may compute.
+struct StepBudget {
+  int tokens = 0;
+  int64_t work = 0;  // in tokens without context: a token counts as often as LearnedCost::Weight says
+};
+
 /// Decides how many tokens a step may have. A newly arrived request waits for the outstanding steps and then for the
 /// steps that compute its prompt. Both waits are short only if every step is short.
 class StepLength {
@@ -20,8 +26,13 @@ class StepLength {
   /// Returns the number of tokens of a step while one client is active: all its decodes, and as many prompt tokens as
   /// fit into the step's target time.
   int TokensAlone() const;
-  /// Returns the number of tokens of a step, decodes included, while several clients are active and for a while
-  /// afterwards. Decodes that do not fit take turns.
+  /// Returns the work, decodes apart, of a step while one client is active. Decodes whose contexts make more work than
+  /// this take turns.
+  int64_t WorkAlone() const;
+  /// Returns the size of a step, decodes included, while several clients are active and for a while afterwards. Decodes
+  /// that do not fit take turns.
+  StepBudget InCompany() const;
+  /// Returns the number of tokens of such a step if a model reads prompts as a whole.
   int TokensInCompany() const;
 
  private:

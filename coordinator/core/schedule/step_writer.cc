@@ -38,7 +38,7 @@ void StepWriter::Emit(Request& request, std::span<GrowTarget> work, StepDraft& d
   for (GrowTarget& target : work) {
     if (target.from_host > 0) BringFromHost(request, target, draft);
   }
-  if (draft.in_company) StepShares::ChargeStep(request, work);
+  StepShares::ChargeStep(request, work, cost_, draft);
   for (const auto& [sequence, end, from_host, slice, slice_cost] : work) {
     if (slice.count > 0) {
       EmitSlice(request, *sequence, slice, draft);

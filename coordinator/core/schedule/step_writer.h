@@ -3,6 +3,7 @@
 #include <span>
 
 #include "coordinator/core/schedule/decision_teller.h"
+#include "coordinator/core/schedule/learned_cost.h"
 #include "coordinator/core/schedule/running_set.h"
 #include "coordinator/core/schedule/step_draft.h"
 
@@ -12,8 +13,8 @@ namespace quire {
 /// takes the blocks and slots that the work needs.
 class StepWriter {
  public:
-  StepWriter(BlockManager& blocks, RunningSet& running, DecisionTeller& decisions)
-      : blocks_(blocks), running_(running), decisions_(decisions) {}
+  StepWriter(BlockManager& blocks, RunningSet& running, const LearnedCost& cost, DecisionTeller& decisions)
+      : blocks_(blocks), running_(running), cost_(cost), decisions_(decisions) {}
 
   /// Puts the work of one request into the step. The pool must have the blocks that the work needs. Host copies that
   /// the work uses are copied back in this step. If a copy is gone, the step computes the same number of tokens, but
@@ -36,6 +37,7 @@ class StepWriter {
 
   BlockManager& blocks_;
   RunningSet& running_;
+  const LearnedCost& cost_;
   DecisionTeller& decisions_;
 };
 

@@ -38,9 +38,11 @@ struct ClientAccount {
     bool stands_back = false;       // other clients go first in this round of turns
     bool left_room = false;         // it stands back although its request, above a share by itself, would fit
     Request* picked = nullptr;      // a waiting request that goes before the client's next one; null: none
-    int decodes = 0, beams = 0;     // sequences with one token to compute, beams counted apart
-    int64_t chunks = 0;             // tokens to compute of the client's other sequences
-    int chunks_left = 0;            // the part of `chunks` that the step may still compute
+    int64_t tokens = 0;             // tokens to compute, except those of beams that sit out
+    // The work of these tokens, weighted by their contexts (LearnedCost::Weight): of sequences with one token to
+    // compute, beams counted apart, and of the client's other sequences.
+    int64_t decodes = 0, beams = 0, chunks = 0;
+    int64_t chunks_left = 0;  // the part of `chunks` that the step may still compute
     int64_t demand() const { return decodes + chunks; }
   } use;
 };
