@@ -53,6 +53,7 @@ TEST(PatienceTest, StepPatience_GrowsWithTimeWithoutACore_UpToABound) {
 StepPlan Prompt(int start, int count) {
   StepPlan plan;
   plan.chunks = {{0, start, count}};
+  plan.position_sum = static_cast<uint64_t>(start);
   return plan;
 }
 
