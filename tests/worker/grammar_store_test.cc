@@ -97,7 +97,7 @@ size_t TokensUntilOverworked(int64_t bytes_of_answers) {
 }
 
 TEST(GrammarStoreTest, Answer_KeepsFewerStates_WhenMemoryForAnswersIsSmall) {
-  const size_t usual = TokensUntilOverworked(GrammarMemory().answers), small = TokensUntilOverworked(1 << 20);
+  const size_t usual = TokensUntilOverworked(GrammarMemory().answers), small = TokensUntilOverworked(1 << 16);
   EXPECT_GT(small, 0u);
   EXPECT_LT(small, usual / 2);
 }
