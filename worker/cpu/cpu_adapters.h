@@ -11,32 +11,9 @@
 #include "worker/cpu/adapter_tables.h"
 #include "worker/engine/adapter_shard.h"
 #include "worker/model/shard.h"
+#include "worker/model/weight_plan.h"
 
 namespace quire {
-
-/// The products to which adapters may add. The weights of one product share x, and their results lie side by side in y.
-/// The last two products belong to no layer and are called with layer 0.
-enum class AdaptedProduct : uint8_t {
-  kQkv,
-  kAttentionOut,
-  kMixerIn,
-  kMixerOut,
-  kMlpIn,
-  kDown,
-  kRouter,
-  kSharedIn,
-  kSharedDown,
-  kExpertIn,
-  kExpertDown,
-  kInputGate,
-  kInputOut,
-  kInputProjection,
-  kHead,
-};
-inline constexpr size_t kNumAdaptedProducts = 15;
-
-/// Returns the roles of a product's weights, in the order of these weights in ModelWeights.
-std::vector<Role> RolesOf(const ModelFiles& files, int64_t layer, AdaptedProduct product);
 
 /// A rank's shard of a LoRA adapter, in the type of the adapter's file. Both matrices are split like the base matrix:
 /// where the base matrix is split by rows, the rank has these rows of b; where it is split by columns, the rank has
@@ -49,9 +26,9 @@ class CpuAdapter final : public AdapterShard {
   CpuAdapter(const ModelFiles& base, const AdapterFiles& adapter, const RankShard& shard, bool reads = true);
 
   int64_t bytes() const override { return storage_.bytes(); }
-  /// Returns the parts that the adapter adds to the product; no parts: the adapter adds nothing on this rank. Experts
-  /// are counted from the rank's first expert.
-  const Parts& PartsOf(int64_t layer, AdaptedProduct product, int64_t expert = 0) const;
+  /// Returns the parts that the adapter adds to the product with the matrices of a place; no parts: the adapter adds
+  /// nothing on this rank. Places outside layers have layer 0. Experts are counted from the rank's first expert.
+  const Parts& PartsOf(int64_t layer, WeightPlace product, int64_t expert = 0) const;
   const AdapterTables& tables() const { return tables_; }
 
  private:
@@ -59,7 +36,7 @@ class CpuAdapter final : public AdapterShard {
 
   AdapterStorage storage_;
   int64_t layers_;
-  std::vector<std::vector<Parts>> parts_;  // [layers * products][experts of the rank, or 1]; [0] is empty: no parts
+  std::vector<std::vector<Parts>> parts_;  // [layers * places][experts of the rank, or 1]; [0] is empty: no parts
   AdapterTables tables_;
 };
 

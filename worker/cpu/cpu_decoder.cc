@@ -104,16 +104,15 @@ void CpuDecoder::NormQkv(int64_t layer) {
   const float* x = NormedInput(w.attention_norm);
   const int64_t width = QkvWidth(spec_, shard_, layer);
   Matmul(x, w.qkv, buffers_.qkv.data(), width, tokens_, activations_);
-  AddAdapters(AdaptedProduct::kQkv, layer, x, spec_.hidden_size, AdaptersOf({0, tokens_}), buffers_.qkv.data(), width);
+  AddAdapters(WeightPlace::kQkv, layer, x, spec_.hidden_size, AdaptersOf({0, tokens_}), buffers_.qkv.data(), width);
 }
 
 void CpuDecoder::AddAttention(int64_t layer) {
   const LayerWeights& w = weights(layer);
   const float* attended = spec_.latent.rank > 0 ? latents_.values() : buffers_.attended.data();
-  AddProduct(
-      layer,
-      {attended, w.attention_out, w.attention_out_bias, AdaptedProduct::kAttentionOut, spec_.scales.attention_out},
-      w.attention_after_norm);
+  AddProduct(layer,
+             {attended, w.attention_out, w.attention_out_bias, WeightPlace::kAttentionOut, spec_.scales.attention_out},
+             w.attention_after_norm);
   NormSum(w.attention_norm);
 }
 
@@ -126,7 +125,7 @@ void CpuDecoder::NormMlpIn(int64_t layer) {
       const int64_t count = std::min(kRowsTogether, tokens_ - row);
       const float* mine = x + row * spec_.hidden_size;
       Matmul(mine, w.mlp_in, buffers_.gate_up.data(), 2 * columns, count, activations_);
-      AddAdapters(AdaptedProduct::kMlpIn, layer, mine, spec_.hidden_size, AdaptersOf({row, count}),
+      AddAdapters(WeightPlace::kMlpIn, layer, mine, spec_.hidden_size, AdaptersOf({row, count}),
                   buffers_.gate_up.data(), 2 * columns);
       if (!gate_factors_.empty())
         kernels::ScaleColumns(stream_, {buffers_.gate_up.data(), gate_factors_.data(), count, columns, 2 * columns});
@@ -136,7 +135,7 @@ void CpuDecoder::NormMlpIn(int64_t layer) {
   } else if (columns > 0) {
     Matmul(x, w.mlp_in, buffers_.activated.data(), columns, tokens_, activations_);
     const auto adapters = AdaptersOf({0, tokens_});
-    AddAdapters(AdaptedProduct::kMlpIn, layer, x, spec_.hidden_size, adapters, buffers_.activated.data(), columns);
+    AddAdapters(WeightPlace::kMlpIn, layer, x, spec_.hidden_size, adapters, buffers_.activated.data(), columns);
     kernels::Activate(stream_, {NumberType::kF32, buffers_.activated.data(), DataOf(w.up_bias), tokens_, columns,
                                 AsKernel(spec_.activation)});
   }
@@ -144,16 +143,16 @@ void CpuDecoder::NormMlpIn(int64_t layer) {
 
 void CpuDecoder::AddMlp(int64_t layer) {
   const LayerWeights& w = weights(layer);
-  AddProduct(layer, {buffers_.activated.data(), w.down, w.down_bias, AdaptedProduct::kDown, spec_.scales.mlp_out},
+  AddProduct(layer, {buffers_.activated.data(), w.down, w.down_bias, WeightPlace::kDown, spec_.scales.mlp_out},
              w.mlp_after_norm, ScaleAfterMlp(layer));
   NormSum(w.mlp_norm);
 }
 
 void CpuDecoder::AddAttentionAndMlp(int64_t layer) {
   const LayerWeights& w = weights(layer);
-  MultiplyOut(layer, {buffers_.attended.data(), w.attention_out, w.attention_out_bias, AdaptedProduct::kAttentionOut},
+  MultiplyOut(layer, {buffers_.attended.data(), w.attention_out, w.attention_out_bias, WeightPlace::kAttentionOut},
               {0, tokens_}, buffers_.delta.data());
-  MultiplyOut(layer, {buffers_.activated.data(), w.down, w.down_bias, AdaptedProduct::kDown}, {0, tokens_},
+  MultiplyOut(layer, {buffers_.activated.data(), w.down, w.down_bias, WeightPlace::kDown}, {0, tokens_},
               buffers_.normed.data());
   const int64_t hidden = spec_.hidden_size;
   kernels::AddRows(stream_,

@@ -140,7 +140,7 @@ class CpuDecoder final : private DecoderOps {
     const float* x;
     const Matrices& weight;
     const std::vector<float>& bias;
-    AdaptedProduct adapted;
+    WeightPlace adapted;
     double scale = 1;  // factor of the result (ProductScales)
   };
   /// Computes out = this rank's part of the product for the given rows.
@@ -151,12 +151,12 @@ class CpuDecoder final : private DecoderOps {
   /// Returns the adapters of the given rows of the step, one number per row; empty: no row of the step has an adapter.
   std::span<const int32_t> AdaptersOf(Rows rows) const;
   /// Adds to a product the parts that its rows' adapters contribute. x and y begin with the first of the rows.
-  void AddAdapters(AdaptedProduct product, int64_t layer, const float* x, int64_t x_stride,
+  void AddAdapters(WeightPlace product, int64_t layer, const float* x, int64_t x_stride,
                    std::span<const int32_t> adapters, float* y, int64_t y_stride);
   /// Does what AddAdapters does for the products of experts, whose rows are those of ExpertActivations. With
   /// `of_tokens`, x has one row per token, otherwise one row per row of y.
-  void AddExpertAdapters(AdaptedProduct product, int64_t layer, const float* x, int64_t x_stride, bool of_tokens,
-                         float* y, int64_t y_stride);
+  void AddExpertAdapters(WeightPlace product, int64_t layer, const float* x, int64_t x_stride, bool of_tokens, float* y,
+                         int64_t y_stride);
   void EmbedAdapters();  // changes the rows of the residual whose adapters change the embedding
   /// Replaces the logits that adapters compute themselves: all logits of a row whose adapter has an output head of its
   /// own, or those of the head's rows that the adapter replaces.

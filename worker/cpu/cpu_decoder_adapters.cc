@@ -37,7 +37,7 @@ std::span<const int32_t> CpuDecoder::AdaptersOf(Rows rows) const {
   return std::span(inputs_->adapters).subspan(static_cast<size_t>(rows.first), static_cast<size_t>(rows.count));
 }
 
-void CpuDecoder::AddAdapters(AdaptedProduct product, int64_t layer, const float* x, int64_t x_stride,
+void CpuDecoder::AddAdapters(WeightPlace product, int64_t layer, const float* x, int64_t x_stride,
                              std::span<const int32_t> adapters, float* y, int64_t y_stride) {
   if (adapters.empty()) return;
   adapter_rows_.resize(adapters.size());
@@ -50,8 +50,8 @@ void CpuDecoder::AddAdapters(AdaptedProduct product, int64_t layer, const float*
   kernels::AddLowRank(stream_, {x, x_stride, y, y_stride, adapter_groups_.data(), std::ssize(adapter_groups_)});
 }
 
-void CpuDecoder::AddExpertAdapters(AdaptedProduct product, int64_t layer, const float* x, int64_t x_stride,
-                                   bool of_tokens, float* y, int64_t y_stride) {
+void CpuDecoder::AddExpertAdapters(WeightPlace product, int64_t layer, const float* x, int64_t x_stride, bool of_tokens,
+                                   float* y, int64_t y_stride) {
   if (inputs_->adapters.empty()) return;
   const ExpertActivations& a = experts_;
   const auto token_of = [&](int32_t row) {

@@ -140,7 +140,7 @@ void CpuDecoder::NormMixerIn(int64_t layer) {
   const LayerWeights& w = weights(layer);
   const float* x = Normed(w.attention_norm);
   Matmul(x, w.mixer.in, mixers_.in(), mixers_.in_width(), tokens_, activations_);
-  AddAdapters(AdaptedProduct::kMixerIn, layer, x, spec_.hidden_size, AdaptersOf({0, tokens_}), mixers_.in(),
+  AddAdapters(WeightPlace::kMixerIn, layer, x, spec_.hidden_size, AdaptersOf({0, tokens_}), mixers_.in(),
               mixers_.in_width());
 }
 
@@ -154,7 +154,7 @@ void CpuDecoder::AdvanceStates(std::span<const int32_t> rows) {
 
 void CpuDecoder::AddMixed(int64_t layer) {
   const LayerWeights& w = weights(layer);
-  AddProduct(layer, {mixers_.out(), w.mixer.out, {}, AdaptedProduct::kMixerOut, spec_.scales.state_out},
+  AddProduct(layer, {mixers_.out(), w.mixer.out, {}, WeightPlace::kMixerOut, spec_.scales.state_out},
              w.attention_after_norm);
 }
 

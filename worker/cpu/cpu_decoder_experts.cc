@@ -78,7 +78,7 @@ void CpuDecoder::NormRoute(int64_t layer) {
   const int64_t width = RouterWidth(m);
   experts_in_ = Normed(m.normed_apart ? w.router_norm : weights(layer).mlp_norm);
   Matmul(experts_in_, w.router, a.logits.data(), width, tokens_, kernels::Activations::kInt16);
-  AddAdapters(AdaptedProduct::kRouter, layer, experts_in_, spec_.hidden_size, AdaptersOf({0, tokens_}), a.logits.data(),
+  AddAdapters(WeightPlace::kRouter, layer, experts_in_, spec_.hidden_size, AdaptersOf({0, tokens_}), a.logits.data(),
               width);
   if (!w.router_bias.empty()) AddBias(w.router_bias, a.logits.data(), tokens_, width);
   kernels::RouteExpertsParams routing = RoutingOf(m);
@@ -151,7 +151,7 @@ void CpuDecoder::MultiplyExperts(int64_t layer) {
                                   .bias = DataOf(w.in_bias),
                                   .y = in.data(),
                                   .activations = activations_});
-  AddExpertAdapters(AdaptedProduct::kExpertIn, layer, experts_in_, spec_.hidden_size, true, in.data(),
+  AddExpertAdapters(WeightPlace::kExpertsIn, layer, experts_in_, spec_.hidden_size, true, in.data(),
                     spec_.gated_mlp ? 2 * columns : columns);
   if (m.weighs_inputs)
     kernels::ScaleRows(stream_, {in.data(), a.pair_of_row.data(), a.scores.data(), a.start.back(),
@@ -168,7 +168,7 @@ void CpuDecoder::MultiplyExperts(int64_t layer) {
                                   .bias = adds_bias ? DataOf(w.down_bias) : nullptr,
                                   .y = a.out.data(),
                                   .activations = activations_});
-  AddExpertAdapters(AdaptedProduct::kExpertDown, layer, a.activated.data(), columns, false, a.out.data(),
+  AddExpertAdapters(WeightPlace::kExpertsDown, layer, a.activated.data(), columns, false, a.out.data(),
                     spec_.hidden_size);
 }
 
@@ -195,10 +195,10 @@ void CpuDecoder::MultiplyShared(int64_t layer, float* out) {
   const std::span<const int32_t> adapters = AdaptersOf({0, tokens_});
   std::vector<float>& in = spec_.gated_mlp ? a.shared_gate_up : a.shared_activated;
   Matmul(experts_in_, w.shared_in, in.data(), width, tokens_, activations_);
-  AddAdapters(AdaptedProduct::kSharedIn, layer, experts_in_, spec_.hidden_size, adapters, in.data(), width);
+  AddAdapters(WeightPlace::kSharedIn, layer, experts_in_, spec_.hidden_size, adapters, in.data(), width);
   Activate(stream_, spec_, in, a.shared_activated, tokens_, columns);
   Matmul(a.shared_activated.data(), w.shared_down, out, spec_.hidden_size, tokens_, activations_);
-  AddAdapters(AdaptedProduct::kSharedDown, layer, a.shared_activated.data(), columns, adapters, out, spec_.hidden_size);
+  AddAdapters(WeightPlace::kSharedDown, layer, a.shared_activated.data(), columns, adapters, out, spec_.hidden_size);
 }
 
 }  // namespace quire

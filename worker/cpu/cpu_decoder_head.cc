@@ -48,7 +48,7 @@ void CpuDecoder::MultiplyHead(const float* rows, int64_t count, std::span<const 
   // The output head always takes x in int16, because no later layer evens out its rounding errors.
   Matmul(rows, weights_.head, logits_.data(), vocab, count, kernels::Activations::kInt16);
   ReplaceLogits(rows, adapters);
-  AddAdapters(AdaptedProduct::kHead, 0, rows, spec_.hidden_size, adapters, logits_.data(), vocab);
+  AddAdapters(WeightPlace::kHead, 0, rows, spec_.hidden_size, adapters, logits_.data(), vocab);
   if (!weights_.head_bias.empty()) AddBias(weights_.head_bias, logits_.data(), count, vocab);
   if (spec_.logit_scale == 1 && spec_.logit_cap == 0) return;
   kernels::CapLogits(stream_, {logits_.data(), count, vocab, vocab, static_cast<float>(spec_.logit_scale),

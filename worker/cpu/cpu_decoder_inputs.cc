@@ -81,7 +81,7 @@ void CpuDecoder::MakeLayerInputs() {
   float* inputs = buffers_.layer_inputs.data();
   const float* x = buffers_.residual.data();
   Matmul(x, w.projection, inputs, width, tokens_, activations_);
-  AddAdapters(AdaptedProduct::kInputProjection, 0, x, spec_.hidden_size, AdaptersOf({0, tokens_}), inputs, width);
+  AddAdapters(WeightPlace::kInputProjection, 0, x, spec_.hidden_size, AdaptersOf({0, tokens_}), inputs, width);
   // The norm of x / sqrt(hidden) equals the norm of x with an epsilon that is `hidden` times as large.
   kernels::HeadNorm(stream_, {inputs, w.norm.data(), tokens_, layers, size, width,
                               static_cast<float>(spec_.norm_epsilon * static_cast<double>(spec_.hidden_size))});
@@ -100,7 +100,7 @@ void CpuDecoder::AddLayerInput(int64_t layer) {
   float* gated = buffers_.gated_input.data();
   const std::span<const int32_t> adapters = AdaptersOf({0, tokens_});
   Matmul(buffers_.residual.data(), w.input_gate, gated, size, tokens_, activations_);
-  AddAdapters(AdaptedProduct::kInputGate, layer, buffers_.residual.data(), spec_.hidden_size, adapters, gated, size);
+  AddAdapters(WeightPlace::kInputGate, layer, buffers_.residual.data(), spec_.hidden_size, adapters, gated, size);
   kernels::GateMul(stream_, {.dtype = NumberType::kF32,
                              .gate_up = gated,
                              .out = gated,
@@ -112,7 +112,7 @@ void CpuDecoder::AddLayerInput(int64_t layer) {
                              .up_stride = spec_.num_layers() * size});
   float* added = buffers_.delta.data();
   Matmul(gated, w.input_out, added, spec_.hidden_size, tokens_, activations_);
-  AddAdapters(AdaptedProduct::kInputOut, layer, gated, size, adapters, added, spec_.hidden_size);
+  AddAdapters(WeightPlace::kInputOut, layer, gated, size, adapters, added, spec_.hidden_size);
   kernels::RmsNorm(stream_, {NumberType::kF32, added, nullptr, w.input_norm.data(), buffers_.residual.data(), tokens_,
                              spec_.hidden_size, static_cast<float>(spec_.norm_epsilon), true, w.scale});
 }

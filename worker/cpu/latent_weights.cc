@@ -1,4 +1,4 @@
-// Loads the weights of latent attention, head by head.
+// Packs the matrices of latent attention that are separate for each head.
 #include <algorithm>
 #include <numeric>
 
@@ -46,29 +46,22 @@ Tensor RowsTurned(const Tensor& tensor, const WeightSlice& rows, bool counts, st
 
 }  // namespace
 
-LatentWeights ModelWeights::LoadLatents(const ModelFiles& files, const RankShard& shard, int64_t layer) {
-  const LatentAttention& latent = files.spec().latent;
-  const auto matrix = [&](Role role) { return Load(files, shard, role, layer); };
-  LatentWeights out;
-  if (latent.query_rank > 0) out.in.push_back(matrix(Role::kQueryIn));
-  out.in.push_back(matrix(Role::kLatentIn));
-  out.query_norm = ReadVector(files, shard, Role::kQueryInNorm, layer);
-  out.query = {matrix(Role::kQuery)};
-  out.norm = ReadVector(files, shard, Role::kLatentNorm, layer);
-  const Tensor &keys = files.Get(Role::kLatentKeys, layer), &values = files.Get(Role::kLatentValues, layer);
-  const auto of_keys = SliceOf(files, shard, Role::kLatentKeys, layer),
-             of_values = SliceOf(files, shard, Role::kLatentValues, layer);
+void ModelWeights::PackByHead(const ModelFiles& files, const RankShard& shard, const PlannedWeight& planned,
+                              int64_t layer, Matrices& to) {
+  const auto& [role, cut, rounding] = planned.parts.front();
+  const Tensor& stored = files.Get(role, layer);
+  const WeightSlice slice = SliceOf(files, shard, role, layer);
+  const int64_t count = cut.size() / planned.heads;
   std::vector<std::byte> room;
-  for (int64_t h = 0; h < shard.heads.size(); ++h) {
-    if (latent.by_head) {
-      out.keys.push_back(Pack(keys, PartOfRows(of_keys, h, latent.rank)));
+  for (int64_t h = 0; h < planned.heads; ++h) {
+    const WeightSlice rows = PartOfRows(slice, h, count);
+    if (planned.turned) {
+      const Tensor turned = RowsTurned(stored, rows, loading_ == Loading::kCount, room);
+      to.push_back(Pack(turned, WholeOf(turned), rounding));
     } else {
-      const Tensor turned = RowsTurned(keys, PartOfRows(of_keys, h, latent.key_dim), loading_ == Loading::kCount, room);
-      out.keys.push_back(Pack(turned, WholeOf(turned)));
+      to.push_back(Pack(stored, rows, rounding));
     }
-    out.values.push_back(Pack(values, PartOfRows(of_values, h, latent.value_dim)));
   }
-  return out;
 }
 
 }  // namespace quire

@@ -60,9 +60,9 @@ void CpuMixers::Mix(int64_t layer, const MixerWeights& weights, const StepInputs
                             {in_.data(), factors_.data(), inputs.num_tokens(), shape_.in_width, shape_.in_width});
     if (!inputs.held_rows.empty()) Hold(layer, inputs);
     Recur(layer, weights, inputs, cache);
-    if (shape_.mixer == Mixer::kGatedDelta) NormHeads(weights.vectors.norm, inputs.num_tokens());
+    if (shape_.mixer == Mixer::kGatedDelta) NormHeads(weights.norm, inputs.num_tokens());
   }
-  if (shape_.mixer == Mixer::kStateSpace) NormGroups(weights.vectors.norm, inputs.num_tokens());
+  if (shape_.mixer == Mixer::kStateSpace) NormGroups(weights.norm, inputs.num_tokens());
 }
 
 /// Stores the input rows of sequences with drafts, one sequence after another, because Recur may overwrite them in
@@ -131,7 +131,7 @@ void CpuMixers::Convolve(const MixerWeights& weights, const kernels::StateView& 
                                 .x_stride = shape_.in_width,
                                 .out = out_.data(),
                                 .out_stride = shape_.out_width,
-                                .weight = weights.vectors.taps.data(),
+                                .weight = weights.taps.data(),
                                 .channels = shape_.out_width,
                                 .taps = spec_.recurrence.taps,
                                 .silu = false,
@@ -146,8 +146,8 @@ void CpuMixers::ConvolveHeads(const MixerWeights& weights, const kernels::StateV
                                 .x_stride = shape_.in_width,
                                 .out = in_.data(),
                                 .out_stride = shape_.in_width,
-                                .weight = weights.vectors.taps.data(),
-                                .bias = DataOf(weights.vectors.taps_bias),
+                                .weight = weights.taps.data(),
+                                .bias = DataOf(weights.taps_bias),
                                 .channels = ConvolvedChannels(spec_, shard_),
                                 .taps = spec_.recurrence.taps,
                                 .silu = true,
@@ -164,8 +164,8 @@ void CpuMixers::LearnByDelta(const MixerWeights& weights, const kernels::StateVi
                                 .betas = in_.data() + shape_.betas,
                                 .decays = in_.data() + shape_.decays,
                                 .gate_stride = shape_.in_width,
-                                .rate = weights.vectors.rate.data(),
-                                .bias = weights.vectors.decay_bias.data(),
+                                .rate = weights.rate.data(),
+                                .bias = weights.decay_bias.data(),
                                 .out = out_.data(),
                                 .key_heads = shard_.key_heads.size(),
                                 .value_heads = shard_.value_heads.size(),
@@ -182,9 +182,9 @@ void CpuMixers::ScanStates(const MixerWeights& weights, const kernels::StateView
                                 .values = in_.data() + shape_.values,
                                 .row_stride = shape_.in_width,
                                 .steps = in_.data() + shape_.decays,
-                                .rate = weights.vectors.rate.data(),
-                                .bias = weights.vectors.decay_bias.data(),
-                                .skip = weights.vectors.skip.data(),
+                                .rate = weights.rate.data(),
+                                .bias = weights.decay_bias.data(),
+                                .skip = weights.skip.data(),
                                 .out = out_.data(),
                                 .value_heads = shard_.value_heads.size(),
                                 .heads_per_key = r.heads_per_key(),

@@ -82,12 +82,92 @@ class RowMaker {
   int64_t joined_bytes_ = 0, next_joined_ = 0;
 };
 
+/// The members that hold the matrices and vectors of places.
+struct Members {
+  std::map<WeightPlace, Matrices*> matrices;
+  std::map<WeightPlace, std::vector<float>*> vectors;
+};
+
+Members MembersOf(LayerWeights& w) {
+  using enum WeightPlace;
+  MixtureWeights& m = w.mixture;
+  return {{{kQkv, &w.qkv},
+           {kAttentionOut, &w.attention_out},
+           {kQueryIn, &w.latents.in},
+           {kLatentIn, &w.latents.in},
+           {kLatentQuery, &w.latents.query},
+           {kLatentKeys, &w.latents.keys},
+           {kLatentValues, &w.latents.values},
+           {kMixerIn, &w.mixer.in},
+           {kMixerOut, &w.mixer.out},
+           {kMlpIn, &w.mlp_in},
+           {kDown, &w.down},
+           {kRouter, &m.router},
+           {kExpertsIn, &m.in},
+           {kExpertsDown, &m.down},
+           {kSharedIn, &m.shared_in},
+           {kSharedDown, &m.shared_down},
+           {kInputGate, &w.input_gate},
+           {kInputOut, &w.input_out}},
+          {{kAttentionNorm, &w.attention_norm.weight},
+           {kAttentionNormBias, &w.attention_norm.bias},
+           {kAttentionAfterNorm, &w.attention_after_norm},
+           {kQkvBias, &w.qkv_bias},
+           {kQueryNorm, &w.query_norm},
+           {kKeyNorm, &w.key_norm},
+           {kSinks, &w.sinks},
+           {kAttentionOutBias, &w.attention_out_bias},
+           {kQueryInNorm, &w.latents.query_norm},
+           {kLatentNorm, &w.latents.norm},
+           {kMlpNorm, &w.mlp_norm.weight},
+           {kMlpNormBias, &w.mlp_norm.bias},
+           {kMlpAfterNorm, &w.mlp_after_norm},
+           {kUpBias, &w.up_bias},
+           {kDownBias, &w.down_bias},
+           {kRouterBias, &m.router_bias},
+           {kRouterCorrection, &m.correction},
+           {kExpertScales, &m.scales},
+           {kExpertsInBias, &m.in_bias},
+           {kExpertsDownBias, &m.down_bias},
+           {kRouterNorm, &m.router_norm.weight},
+           {kExpertsNorm, &m.experts_norm.weight},
+           {kExpertsAfterNorm, &m.experts_after_norm},
+           {kSharedAfterNorm, &m.shared_after_norm},
+           {kInputNorm, &w.input_norm},
+           {kTaps, &w.mixer.taps},
+           {kTapsBias, &w.mixer.taps_bias},
+           {kRate, &w.mixer.rate},
+           {kDecayBias, &w.mixer.decay_bias},
+           {kSkip, &w.mixer.skip},
+           {kStateNorm, &w.mixer.norm}}};
+}
+
+Members MembersOf(ModelWeights& w) {
+  using enum WeightPlace;
+  return {{{kInputProjection, &w.layer_inputs.projection},
+           {kPredictionIn, &w.prediction.in},
+           {kHead, &w.head},
+           {kSparse, &w.sparse},
+           {kColbert, &w.colbert}},
+          {{kEmbeddingNorm, &w.embedding_norm.weight},
+           {kEmbeddingNormBias, &w.embedding_norm.bias},
+           {kFinalNorm, &w.final_norm.weight},
+           {kFinalNormBias, &w.final_norm.bias},
+           {kInputProjectionNorm, &w.layer_inputs.norm},
+           {kPredictionTokenNorm, &w.prediction.token_norm.weight},
+           {kPredictionHiddenNorm, &w.prediction.hidden_norm.weight},
+           {kHeadBias, &w.head_bias},
+           {kSparseBias, &w.sparse_bias},
+           {kColbertBias, &w.colbert_bias}}};
+}
+
 }  // namespace
 
-kernels::PackedWeight ModelWeights::Pack(const Tensor& tensor, const WeightSlice& slice) {
+kernels::PackedWeight ModelWeights::Pack(const Tensor& tensor, const WeightSlice& slice, Rounding rounding) {
   const std::vector<int64_t>& rows = slice.rows;
   const PackedForm form = FormOf(tensor, path_.c_str());
-  kernels::PackedWeight out{TypeFor(form.type, slice), nullptr, static_cast<int64_t>(rows.size()), slice.cols.size()};
+  kernels::PackedWeight out{TypeFor(form.type, slice, rounding), nullptr, static_cast<int64_t>(rows.size()),
+                            slice.cols.size()};
   const int64_t bytes = kernels::PackedBytes(out.type, out.rows, out.cols);
   if (bytes == 0) return out;  // this rank has no part of the matrix
   if (form.widened != nullptr && out.type == form.type) ++widened_[form.widened];
@@ -108,125 +188,76 @@ kernels::PackedWeight ModelWeights::Pack(const Tensor& tensor, const WeightSlice
   return out;
 }
 
-NumberType ModelWeights::TypeFor(NumberType form, const WeightSlice& slice) const {
+std::optional<NumberType> ModelWeights::TypeOf(Rounding rounding) const {
+  if (!wanted_ || rounding == Rounding::kNever) return {};
+  return rounding == Rounding::kToEightBits ? NumberType::kQ8_0 : *wanted_;
+}
+
+NumberType ModelWeights::TypeFor(NumberType form, const WeightSlice& slice, Rounding rounding) const {
   const auto is_whole = [](const Range& cols) {
     return cols.begin % kernels::kQuantBlock == 0 && cols.end % kernels::kQuantBlock == 0;
   };
   const bool whole = is_whole(slice.cols) && std::ranges::all_of(slice.pieces, is_whole);
   if (LayoutOf(form).block_numbers > 1) return whole ? form : NumberType::kF32;
-  return wanted_ && whole ? *wanted_ : form;
+  const std::optional<NumberType> wanted = TypeOf(rounding);
+  return wanted && whole ? *wanted : form;
 }
 
-kernels::PackedWeight ModelWeights::Load(const ModelFiles& files, const RankShard& shard, Role role, int64_t layer,
-                                         int64_t expert) {
-  const WeightSpec& weight = files.weight(role);
-  std::vector<std::byte> room;
-  const Tensor& stored = files.Get(role, layer, expert);
-  const WeightSlice slice = SliceOf(files, shard, role, layer);
-  if (!weight.transposed) return Pack(stored, slice);
-  if (loading_ == Loading::kCount) return Pack({stored.type, {stored.cols(), stored.rows()}, {}}, slice);
-  return Pack(Transposed(stored, room), slice);
-}
-
-MixtureWeights ModelWeights::LoadMixture(const ModelFiles& files, const RankShard& shard, int64_t layer) {
-  const Mixture& mixture = files.spec().mixture;
-  const bool gated = files.spec().gated_mlp;
-  const auto matrix = [&](Role role, int64_t expert = 0) { return Load(files, shard, role, layer, expert); };
-  MixtureWeights out;
-  const auto wanted = std::exchange(wanted_, std::nullopt);
-  out.router = {matrix(Role::kRouter)};
-  if (mixture.shared_gate) out.router.push_back(matrix(Role::kSharedScale));
-  wanted_ = wanted;
-  out.router_bias = ReadVector(files, shard, Role::kRouterBias, layer);
-  out.correction = ReadVector(files, shard, Role::kRouterCorrection, layer);
-  out.scales = ReadVector(files, shard, Role::kExpertScale, layer);
-  out.router_norm.weight = ReadVector(files, shard, Role::kRouterNorm, layer);
-  out.experts_norm.weight = ReadVector(files, shard, Role::kExpertsNorm, layer);
-  out.experts_after_norm = ReadVector(files, shard, Role::kExpertsAfterNorm, layer);
-  out.shared_after_norm = ReadVector(files, shard, Role::kSharedAfterNorm, layer);
-  for (int64_t e = shard.experts.begin; e < shard.experts.end; ++e) {
-    if (gated) out.in.push_back(matrix(Role::kExpertGate, e));
-    out.in.push_back(matrix(Role::kExpertUp, e));
-    out.down.push_back(matrix(Role::kExpertDown, e));
-    for (const auto& [role, biases] : {std::pair{Role::kExpertGateBias, &out.in_bias},
-                                       {Role::kExpertUpBias, &out.in_bias},
-                                       {Role::kExpertDownBias, &out.down_bias}}) {
-      const std::vector<float> bias = ReadVector(files, shard, role, layer, e);
-      biases->insert(biases->end(), bias.begin(), bias.end());
+void ModelWeights::Pack(const ModelFiles& files, const RankShard& shard, const PlannedWeight& planned, int64_t layer,
+                        int64_t expert, Matrices& to) {
+  if (planned.heads > 0) return PackByHead(files, shard, planned, layer, to);
+  for (const auto& [role, rows, rounding] : planned.parts) {
+    std::vector<std::byte> room;
+    const Tensor& stored = files.Get(role, layer, expert);
+    const WeightSlice slice = SliceOf(files, shard, role, layer);
+    if (!files.weight(role).transposed) {
+      to.push_back(Pack(stored, slice, rounding));
+    } else if (loading_ == Loading::kCount) {
+      to.push_back(Pack({stored.type, {stored.cols(), stored.rows()}, {}}, slice, rounding));
+    } else {
+      to.push_back(Pack(Transposed(stored, room), slice, rounding));
     }
   }
-  if (mixture.shared_intermediate_size > 0) {
-    if (gated) out.shared_in.push_back(matrix(Role::kSharedGate));
-    out.shared_in.push_back(matrix(Role::kSharedUp));
-    out.shared_down = {matrix(Role::kSharedDown)};
-  }
-  return out;
-}
-
-void ModelWeights::LoadAttention(const ModelFiles& files, const RankShard& shard, int64_t layer, LayerWeights& out) {
-  const auto matrix = [&](Role role) { return Load(files, shard, role, layer); };
-  const auto vector = [&](Role role) { return ReadVector(files, shard, role, layer); };
-  out.attention_out = {matrix(Role::kAttentionOut)};
-  if (files.spec().latent.rank > 0) {
-    out.latents = LoadLatents(files, shard, layer);
-    return;
-  }
-  out.qkv = {matrix(Role::kQuery)};
-  if (files.spec().layers[static_cast<size_t>(layer)].has_kv()) {
-    for (const Role role : {Role::kKey, Role::kValue}) out.qkv.push_back(matrix(role));
-  }
-  if (files.spec().attention_gate) out.qkv.push_back(matrix(Role::kAttentionGate));
-  for (const Role role : {Role::kQueryBias, Role::kKeyBias, Role::kValueBias}) {
-    const std::vector<float> bias = vector(role);
-    out.qkv_bias.insert(out.qkv_bias.end(), bias.begin(), bias.end());
-  }
-  out.query_norm = vector(Role::kQueryNorm);
-  out.key_norm = vector(Role::kKeyNorm);
-  out.sinks = vector(Role::kSinks);
-  out.attention_out_bias = vector(Role::kAttentionOutBias);
-}
-
-MixerWeights ModelWeights::LoadMixer(const ModelFiles& files, const RankShard& shard, int64_t layer) {
-  MixerWeights out;
-  for (const Role role : MixerInRoles(files, layer)) {
-    const bool stays = role == Role::kStateBeta || role == Role::kStateDecay;
-    const auto wanted = stays ? std::exchange(wanted_, std::nullopt) : wanted_;
-    out.in.push_back(Load(files, shard, role, layer));
-    wanted_ = wanted;
-  }
-  out.out = {Load(files, shard, MixerOutRole(files, layer), layer)};
-  out.vectors = ReadMixerVectors(files, shard, layer);
-  return out;
 }
 
 LayerWeights ModelWeights::LoadLayer(const ModelFiles& files, const RankShard& shard, int64_t layer) {
-  const auto matrix = [&](Role role) { return Load(files, shard, role, layer); };
-  const auto vector = [&](Role role) { return ReadVector(files, shard, role, layer); };
-  const LayerSpec& l = files.spec().layers[static_cast<size_t>(layer)];
   LayerWeights out;
-  out.attention_norm = {vector(Role::kAttentionNorm), vector(Role::kAttentionNormBias)};
-  out.mlp_norm = {vector(Role::kMlpNorm), vector(Role::kMlpNormBias)};
-  out.attention_after_norm = vector(Role::kAttentionAfterNorm);
-  out.mlp_after_norm = vector(Role::kMlpAfterNorm);
-  if (l.has_attention()) LoadAttention(files, shard, layer, out);
-  if (l.has_state()) out.mixer = LoadMixer(files, shard, layer);
-  if (files.spec().layer_input_size > 0) {
-    out.input_gate = {matrix(Role::kLayerInputGate)};
-    out.input_out = {matrix(Role::kLayerInputOut)};
-    out.input_norm = vector(Role::kLayerInputNorm);
-  }
-  if (files.spec().layer_scales) out.scale = vector(Role::kLayerScale).front();
-  if (l.mixture) {
-    out.mixture = LoadMixture(files, shard, layer);
-    return out;
-  }
-  if (!l.mlp) return out;
-  if (files.spec().gated_mlp) out.mlp_in.push_back(matrix(Role::kGate));
-  out.mlp_in.push_back(matrix(Role::kUp));
-  out.up_bias = vector(Role::kUpBias);
-  out.down = {matrix(Role::kDown)};
-  out.down_bias = vector(Role::kDownBias);
+  const Members to = MembersOf(out);
+  const auto load = [&](const PlannedWeight& planned, int64_t expert) {
+    const WeightPlace place = planned.place;
+    if (IsMatrix(place)) return Pack(files, shard, planned, layer, expert, *to.matrices.at(place));
+    const std::vector<float> numbers = ReadVector(files, shard, planned, layer, expert);
+    if (place == WeightPlace::kLayerScale) {
+      out.scale = numbers.front();
+    } else {
+      to.vectors.at(place)->insert(to.vectors.at(place)->end(), numbers.begin(), numbers.end());
+    }
+  };
+  VisitByExpert(PlanLayer(files.spec(), shard, layer), shard.experts, load);
   return out;
+}
+
+void ModelWeights::LoadOutsideLayers(const ModelFiles& files, const RankShard& shard, const Matrices* other_head) {
+  const Members to = MembersOf(*this);
+  const std::map<WeightPlace, kernels::Weight*> tables = {{WeightPlace::kEmbedding, &embedding},
+                                                          {WeightPlace::kPositions, &positions},
+                                                          {WeightPlace::kTokenTypes, &token_types},
+                                                          {WeightPlace::kLayerEmbedding, &layer_inputs.embedding}};
+  for (const PlannedWeight& planned : PlanOutsideLayers(files.spec(), shard)) {
+    if (IsTable(planned.place)) {
+      *tables.at(planned.place) = AsWeight(files.Get(planned.parts.front().role));
+    } else if (!IsMatrix(planned.place)) {
+      *to.vectors.at(planned.place) = ReadVector(files, shard, planned);
+    } else if (planned.place == WeightPlace::kHead && other_head != nullptr) {
+      head = *other_head;
+    } else {
+      Pack(files, shard, planned, 0, 0, *to.matrices.at(planned.place));
+    }
+  }
+  if (positions.rows > 0) {
+    positions.data += files.spec().position_offset * positions.row_bytes;
+    positions.rows -= files.spec().position_offset;
+  }
 }
 
 std::vector<std::string> ModelWeights::Notes() const {
@@ -240,43 +271,8 @@ std::vector<std::string> ModelWeights::Notes() const {
 ModelWeights::ModelWeights(const ModelFiles& files, const RankShard& shard, Quantization quantization, Loading loading,
                            const Matrices* other_head)
     : loading_(loading), path_(files.path()), pages_(files), wanted_(TypeOfPlain(quantization)) {
-  for (int64_t i = 0; i < files.spec().num_layers(); ++i)
-    layers.push_back(shard.stage.Contains(i) ? LoadLayer(files, shard, i) : LayerWeights());
-  const auto vector = [&](Role role) { return ReadVector(files, shard, role); };
-  embedding_norm = {vector(Role::kEmbeddingNorm), vector(Role::kEmbeddingNormBias)};
-  final_norm = {vector(Role::kFinalNorm), vector(Role::kFinalNormBias)};
-  if (shard.is_last()) head_bias = vector(Role::kHeadBias);
-  if (files.Has(Role::kPositions)) {
-    positions = AsWeight(files.Get(Role::kPositions));
-    positions.data += files.spec().position_offset * positions.row_bytes;
-    positions.rows -= files.spec().position_offset;
-  }
-  embedding = AsWeight(files.Get(Role::kEmbedding));
-  if (files.spec().layer_input_size > 0) {
-    layer_inputs.embedding = AsWeight(files.Get(Role::kLayerEmbedding));
-    layer_inputs.projection = {Load(files, shard, Role::kLayerProjection, 0)};
-    layer_inputs.norm = vector(Role::kLayerProjectionNorm);
-    for (float& weight : layer_inputs.norm) weight *= std::sqrt(0.5f);
-  }
-  if (files.spec().predicts) {
-    prediction = {{vector(Role::kPredictionTokenNorm), {}},
-                  {vector(Role::kPredictionHiddenNorm), {}},
-                  {Load(files, shard, Role::kPredictionIn, 0)}};
-  }
-  if (files.Has(Role::kTokenTypes)) token_types = AsWeight(files.Get(Role::kTokenTypes));
-  if (wanted_) wanted_ = NumberType::kQ8_0;
-  if (other_head != nullptr)
-    head = *other_head;
-  else if (files.Has(Role::kHead) && shard.is_last())
-    head = {Pack(files.Get(Role::kHead), SliceOf(files, shard, Role::kHead))};
-  if (files.spec().pooled_head.sparse && shard.is_last()) {
-    sparse = {Load(files, shard, Role::kSparse, 0)};
-    sparse_bias = vector(Role::kSparseBias);
-  }
-  if (files.spec().pooled_head.colbert > 0 && shard.is_last()) {
-    colbert = {Load(files, shard, Role::kColbert, 0)};
-    colbert_bias = vector(Role::kColbertBias);
-  }
+  for (int64_t i = 0; i < files.spec().num_layers(); ++i) layers.push_back(LoadLayer(files, shard, i));
+  LoadOutsideLayers(files, shard, other_head);
   files.ReleasePages();  // also releases the embedding's pages; rows that are looked up are read again
 }
 

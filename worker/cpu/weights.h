@@ -11,8 +11,8 @@
 #include "kernels/packed_weight.h"
 #include "worker/engine/memory.h"
 #include "worker/model/mapped_pages.h"
-#include "worker/model/mixer_weights.h"
 #include "worker/model/shard.h"
+#include "worker/model/weight_plan.h"
 #include "worker/model/weight_slice.h"
 
 namespace quire {
@@ -43,9 +43,12 @@ struct MixtureWeights {
 
 /// One rank's weights of a layer that keeps a recurrent state.
 struct MixerWeights {
-  Matrices in;   // [parts of MixerShape's input row, hidden], in the order of the parts
-  Matrices out;  // [hidden, MixerShape::out_width]
-  MixerVectors vectors;
+  Matrices in;                                // [parts of MixerShape's input row, hidden], in the order of the parts
+  Matrices out;                               // [hidden, MixerShape::out_width]
+  std::vector<float> taps;                    // [taps, ConvolvedChannels]; the oldest token's tap comes first
+  std::vector<float> taps_bias;               // [ConvolvedChannels]; empty: no bias
+  std::vector<float> rate, decay_bias, skip;  // [local value heads] of heads with a state; skip: only in state spaces
+  std::vector<float> norm;                    // [value_dim]; in state spaces [local values]
 };
 
 /// One rank's weights of latent attention. LayerWeights::attention_out is the output projection.
@@ -104,13 +107,11 @@ struct PredictionWeights {
 inline const float* DataOf(const std::vector<float>& vector) { return vector.empty() ? nullptr : vector.data(); }
 
 /// A rank's shard of the model, packed from the mapped files. Only the shard's bytes are read: for a pipeline's stage,
-/// its layers, and the head in the last stage. A matrix is packed in the type that FormOf (worker/model/stored_rows.h)
-/// returns, with these exceptions:
+/// its layers, and the head in the last stage. worker/model/weight_plan.h says which weight goes where. A matrix is
+/// packed in the type that FormOf (worker/model/stored_rows.h) returns, with these exceptions:
 ///  a quantised matrix whose column range would cut a packed block is expanded to fp32;
-///  with quantization int8 or int4, unquantised matrices whose columns fill whole blocks become q8_0 or q4_1;
-///  with int4 the output head becomes q8_0, because no later layer evens out its errors;
-///  routers keep the type of FormOf, because a rounded router chooses other experts;
-///  the few weights that make decays and betas of recurrent states keep the type of FormOf, too.
+///  with quantization int8 or int4, unquantised matrices whose columns fill whole blocks become q8_0 or q4_1, as far as
+///  the plan's Rounding allows.
 class ModelWeights {
  public:
   /// `other_head`: the same output head, which another ModelWeights has already packed and which is used instead of
@@ -150,21 +151,24 @@ class ModelWeights {
   ModelWeights(const ModelFiles& files, const RankShard& shard, Quantization quantization, Loading loading,
                const Matrices* other_head);
   LayerWeights LoadLayer(const ModelFiles& files, const RankShard& shard, int64_t layer);
-  void LoadAttention(const ModelFiles& files, const RankShard& shard, int64_t layer, LayerWeights& out);
-  LatentWeights LoadLatents(const ModelFiles& files, const RankShard& shard, int64_t layer);
-  MixerWeights LoadMixer(const ModelFiles& files, const RankShard& shard, int64_t layer);
-  MixtureWeights LoadMixture(const ModelFiles& files, const RankShard& shard, int64_t layer);
-  kernels::PackedWeight Load(const ModelFiles& files, const RankShard& shard, Role role, int64_t layer,
-                             int64_t expert = 0);
-  kernels::PackedWeight Pack(const Tensor& tensor, const WeightSlice& slice);
+  void LoadOutsideLayers(const ModelFiles& files, const RankShard& shard, const Matrices* other_head);
+  /// Appends the packed matrices of a planned weight to `to`: one for each part.
+  void Pack(const ModelFiles& files, const RankShard& shard, const PlannedWeight& planned, int64_t layer,
+            int64_t expert, Matrices& to);
+  /// Appends the packed matrices of a weight that is planned for each head to `to`: one for each head.
+  void PackByHead(const ModelFiles& files, const RankShard& shard, const PlannedWeight& planned, int64_t layer,
+                  Matrices& to);
+  kernels::PackedWeight Pack(const Tensor& tensor, const WeightSlice& slice, Rounding rounding);
 
+  /// Returns the type to which a plain weight is converted; nullopt: its own.
+  std::optional<NumberType> TypeOf(Rounding rounding) const;
   /// Returns the packed type for the given columns of a matrix stored in `form`.
-  NumberType TypeFor(NumberType form, const WeightSlice& slice) const;
+  NumberType TypeFor(NumberType form, const WeightSlice& slice, Rounding rounding) const;
 
   const Loading loading_;
   std::string path_;
   MappedPages pages_;
-  std::optional<NumberType> wanted_;    // type to which plain weights are converted, if any
+  const std::optional<NumberType> wanted_;  // type that --quantization asks for, if any
   std::map<std::string, int> widened_;  // for each reason, the number of matrices that take more bits than in the file
   std::deque<HostMemory> storage_;
   int64_t bytes_ = 0;

@@ -9,7 +9,72 @@ namespace quire {
 
 namespace {
 
-/// Returns the range of indices along an axis that belongs to the rank.
+/// Returns the file's row for row `row` of heads in rotation order (SliceOf), for files that store the two dimensions
+/// of a rotated pair side by side.
+int64_t InterleavedRow(int64_t row, int64_t head_dim, int64_t rotated_dims) {
+  const int64_t head = row / head_dim, i = row % head_dim, half = rotated_dims / 2;
+  if (i >= rotated_dims) return row;
+  return head * head_dim + (i < half ? 2 * i : 2 * (i - half) + 1);
+}
+
+/// Returns the file's index of a value head, for files with tiled value heads (Recurrence::values_tiled).
+int64_t TiledHead(const Recurrence& recurrence, int64_t head) {
+  return head % recurrence.heads_per_key() * recurrence.key_heads + head / recurrence.heads_per_key();
+}
+
+/// Returns how many numbers one value head has along an axis; 0 for axes without value heads.
+int64_t PerValueHead(const Recurrence& recurrence, Axis axis) {
+  return axis == Axis::kStateHeads ? 1 : axis == Axis::kStateValues ? recurrence.value_dim : 0;
+}
+
+/// Returns the file's column ranges of the value heads, for files with tiled value heads.
+std::vector<Range> TiledPieces(const Recurrence& recurrence, const Range& heads) {
+  std::vector<Range> pieces;
+  for (int64_t head = heads.begin; head < heads.end; ++head) {
+    const int64_t begin = TiledHead(recurrence, head) * recurrence.value_dim;
+    pieces.push_back({begin, begin + recurrence.value_dim});
+  }
+  return pieces;
+}
+
+kernels::RouterScore AsKernel(RouterScore score) {
+  switch (score) {
+    case RouterScore::kSoftmax:
+      return kernels::RouterScore::kSoftmax;
+    case RouterScore::kSoftmaxOfChosen:
+      return kernels::RouterScore::kSoftmaxOfChosen;
+    case RouterScore::kSigmoid:
+      return kernels::RouterScore::kSigmoid;
+    case RouterScore::kSparseMixer:
+      return kernels::RouterScore::kSparseMixer;
+  }
+  Fail("unknown score of a router");
+}
+
+/// Returns a rank's channels of a convolution: [channels, taps] in fp32.
+std::vector<float> ReadTaps(const ModelFiles& files, const RankShard& shard, Role role, int64_t layer) {
+  const int64_t taps = files.spec().recurrence.taps;
+  const kernels::Weight stored = AsWeight(files.Get(role, layer));
+  std::vector<float> numbers;
+  for (const int64_t row : SliceOf(files, shard, role, layer).rows) {
+    numbers.resize(numbers.size() + static_cast<size_t>(taps));
+    kernels::DecodeRow(stored, row, 0, taps, numbers.data() + std::ssize(numbers) - taps);
+  }
+  return numbers;
+}
+
+/// Returns a number of a vector, as the file has it, in the form that the forward pass uses.
+float AsUsed(const ModelSpec& spec, Role role, float stored) {
+  if (role == Role::kStateRate) return spec.recurrence.rates_negated ? -stored : std::exp(stored);
+  const float add = IsNorm(role) && spec.norms_add_one ? 1 : 0;
+  float scale = 1;
+  if (role == Role::kRouterNorm) scale /= std::sqrt(static_cast<float>(spec.hidden_size));
+  if (role == Role::kLayerProjectionNorm) scale = std::sqrt(0.5f);
+  return (stored + add) * scale;
+}
+
+}  // namespace
+
 Range PartOf(const ModelSpec& spec, Axis axis, const RankShard& shard, int64_t layer) {
   const LayerSpec& l = spec.layers[static_cast<size_t>(layer)];
   const int64_t head_dim = l.head_dim, value_size = l.value_size();
@@ -71,50 +136,6 @@ Range PartOf(const ModelSpec& spec, Axis axis, const RankShard& shard, int64_t l
   }
   Fail("unknown axis");
 }
-
-/// Returns the file's row for row `row` of heads in rotation order (SliceOf), for files that store the two dimensions
-/// of a rotated pair side by side.
-int64_t InterleavedRow(int64_t row, int64_t head_dim, int64_t rotated_dims) {
-  const int64_t head = row / head_dim, i = row % head_dim, half = rotated_dims / 2;
-  if (i >= rotated_dims) return row;
-  return head * head_dim + (i < half ? 2 * i : 2 * (i - half) + 1);
-}
-
-/// Returns the file's index of a value head, for files with tiled value heads (Recurrence::values_tiled).
-int64_t TiledHead(const Recurrence& recurrence, int64_t head) {
-  return head % recurrence.heads_per_key() * recurrence.key_heads + head / recurrence.heads_per_key();
-}
-
-/// Returns how many numbers one value head has along an axis; 0 for axes without value heads.
-int64_t PerValueHead(const Recurrence& recurrence, Axis axis) {
-  return axis == Axis::kStateHeads ? 1 : axis == Axis::kStateValues ? recurrence.value_dim : 0;
-}
-
-/// Returns the file's column ranges of the value heads, for files with tiled value heads.
-std::vector<Range> TiledPieces(const Recurrence& recurrence, const Range& heads) {
-  std::vector<Range> pieces;
-  for (int64_t head = heads.begin; head < heads.end; ++head) {
-    const int64_t begin = TiledHead(recurrence, head) * recurrence.value_dim;
-    pieces.push_back({begin, begin + recurrence.value_dim});
-  }
-  return pieces;
-}
-
-kernels::RouterScore AsKernel(RouterScore score) {
-  switch (score) {
-    case RouterScore::kSoftmax:
-      return kernels::RouterScore::kSoftmax;
-    case RouterScore::kSoftmaxOfChosen:
-      return kernels::RouterScore::kSoftmaxOfChosen;
-    case RouterScore::kSigmoid:
-      return kernels::RouterScore::kSigmoid;
-    case RouterScore::kSparseMixer:
-      return kernels::RouterScore::kSparseMixer;
-  }
-  Fail("unknown score of a router");
-}
-
-}  // namespace
 
 WeightSlice SliceOf(const ModelFiles& files, const RankShard& shard, Role role, int64_t layer) {
   return SliceOf(files.spec(), files.weight(role), files.PlacesOf(role, layer), shard, layer);
@@ -200,31 +221,27 @@ std::vector<float> ReadVector(const ModelFiles& files, const RankShard& shard, R
   std::vector<float> whole(static_cast<size_t>(tensor.rows() * tensor.cols())), part;
   for (int64_t row = 0; row < tensor.rows(); ++row)  // more than one row if the file stores a vector as a matrix
     kernels::DecodeRow(stored, row, 0, tensor.cols(), whole.data() + row * tensor.cols());
-  const ModelSpec& spec = files.spec();
-  const float add = IsNorm(role) && spec.norms_add_one ? 1 : 0;
-  const float scale = role == Role::kRouterNorm ? 1 / std::sqrt(static_cast<float>(spec.hidden_size)) : 1;
-  for (const int64_t row : SliceOf(files, shard, role, layer).rows) {
-    part.push_back((whole[static_cast<size_t>(row)] + add) * scale);
-  }
+  for (const int64_t row : SliceOf(files, shard, role, layer).rows)
+    part.push_back(AsUsed(files.spec(), role, whole[static_cast<size_t>(row)]));
   return part;
 }
 
-std::vector<float> ReadTaps(const ModelFiles& files, const RankShard& shard, const std::vector<Role>& roles,
-                            int64_t layer) {
-  const int64_t taps = files.spec().recurrence.taps;
-  std::vector<std::vector<float>> channels;
-  for (const Role role : roles) {
-    const kernels::Weight stored = AsWeight(files.Get(role, layer));
-    for (const int64_t row : SliceOf(files, shard, role, layer).rows) {
-      channels.emplace_back(static_cast<size_t>(taps));
-      kernels::DecodeRow(stored, row, 0, taps, channels.back().data());
-    }
+std::vector<float> ReadVector(const ModelFiles& files, const RankShard& shard, const PlannedWeight& planned,
+                              int64_t layer, int64_t expert) {
+  std::vector<float> numbers;
+  for (const PlannedPart& part : planned.parts) {
+    const std::vector<float> more =
+        planned.turned ? ReadTaps(files, shard, part.role, layer) : ReadVector(files, shard, part.role, layer, expert);
+    numbers.insert(numbers.end(), more.begin(), more.end());
   }
-  std::vector<float> out;
-  for (size_t tap = 0; tap < static_cast<size_t>(taps); ++tap) {
-    for (const std::vector<float>& channel : channels) out.push_back(channel[tap]);
+  if (!planned.turned) return numbers;
+  const auto rows = static_cast<size_t>(planned.rows()), cols = static_cast<size_t>(planned.cols.size());
+  std::vector<float> turned;
+  turned.reserve(numbers.size());
+  for (size_t col = 0; col < cols; ++col) {
+    for (size_t row = 0; row < rows; ++row) turned.push_back(numbers[row * cols + col]);
   }
-  return out;
+  return turned;
 }
 
 }  // namespace quire

@@ -7,6 +7,7 @@
 #include "kernels/route_experts.h"
 #include "kernels/weight.h"
 #include "worker/model/shard.h"
+#include "worker/model/weight_plan.h"
 
 namespace quire {
 
@@ -22,6 +23,9 @@ struct WeightSlice {
   /// The pieces of the file's columns in the rank's order; empty if the rank keeps the file's order.
   std::vector<Range> pieces = {};
 };
+
+/// Returns the range of indices along an axis that belongs to the rank.
+Range PartOf(const ModelSpec& spec, Axis axis, const RankShard& shard, int64_t layer);
 
 /// Computes the slice from the weight's axes and the rank's shard. Rows are counted in the file's tensor, which may
 /// also contain rows of other weights. Rows of heads come in rotation order, whatever the file's order is: dimension i
@@ -40,14 +44,13 @@ Tensor Transposed(const Tensor& tensor, std::vector<std::byte>& room);
 /// has.
 kernels::Weight AsWeight(const Tensor& tensor);
 
-/// Returns a rank's part of a vector in fp32; norms are returned as the factors to multiply by. Empty where the layer
-/// has no such vector.
+/// Returns a rank's part of a vector in fp32, as the forward pass uses it: norms are the factors to multiply by, and
+/// rates of states are no logarithms. Empty where the layer has no such vector.
 std::vector<float> ReadVector(const ModelFiles& files, const RankShard& shard, Role role, int64_t layer = 0,
                               int64_t expert = 0);
-
-/// Returns a rank's convolution taps, the channels of one role after those of another: [taps, channels] in fp32, with
-/// the oldest token's tap first.
-std::vector<float> ReadTaps(const ModelFiles& files, const RankShard& shard, const std::vector<Role>& roles,
-                            int64_t layer);
+/// Returns the numbers of a planned vector, the parts one after another. Rows and columns change places if the plan
+/// says so.
+std::vector<float> ReadVector(const ModelFiles& files, const RankShard& shard, const PlannedWeight& planned,
+                              int64_t layer = 0, int64_t expert = 0);
 
 }  // namespace quire

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <span>
+
 #include "comm/base/error.h"
 #include "comm/model/architecture.h"
 #include "tests/support/random_model.h"
@@ -728,6 +730,13 @@ LayerForms FormsOfRank0(const ModelShape& shape, size_t ranks, NumberType dtype,
 
 constexpr Role kDenseRoles[] = {Role::kQuery, Role::kKey, Role::kValue, Role::kAttentionOut,
                                 Role::kGate,  Role::kUp,  Role::kDown};
+constexpr Role kExpertRoles[] = {Role::kExpertGate, Role::kExpertUp, Role::kExpertDown};
+
+LayerForms FormsWith(std::span<const Role> roles, Form form) {
+  LayerForms forms;
+  for (const Role role : roles) forms.Set(role, form);
+  return forms;
+}
 
 TEST(QuantizedOnDeviceTest, FormsOnDevice_KeepTheFilesQuantisation_WhereBlocksAreWhole) {
   const Form none, four = NumberType::kQ4_1, eight = NumberType::kQ8_0;
@@ -738,9 +747,9 @@ TEST(QuantizedOnDeviceTest, FormsOnDevice_KeepTheFilesQuantisation_WhereBlocksAr
   EXPECT_EQ(FormsOfRank0({.packed_bits = 4}, 1, kF32).Of(Role::kQuery), none);
   // Two ranks have 80 columns each of the attention output, which cuts a block of 32.
   const LayerForms cut = FormsOfRank0({.head_dim = 80, .packed_bits = 4}, 2, kF16);
-  EXPECT_EQ(cut.attention_out, none);
+  EXPECT_EQ(cut.Of(Role::kAttentionOut), none);
   EXPECT_EQ(cut.Of(Role::kValue), four);
-  EXPECT_EQ(cut.down, four);
+  EXPECT_EQ(cut.Of(Role::kDown), four);
 }
 
 TEST(QuantizedOnDeviceTest, FormsOnDevice_KeepFp8_WhereAGroupOfScalesBeginsAtTheRanksFirstColumn) {
@@ -771,10 +780,9 @@ TEST(QuantizedOnDeviceTest, FormsOnDevice_TakeTheRequestedQuantisation_WhereTheF
     EXPECT_EQ(FormsOfRank0({.packed_bits = 4}, 1, kBF16, quantization).Of(Role::kKey), four)
         << "what is quantised stays so";
     const LayerForms experts = FormsOfRank0({.intermediate = 96, .family = "qwen2_moe"}, 1, kBF16, quantization);
-    EXPECT_EQ(experts.experts_in, form);
-    EXPECT_EQ(experts.experts_down, form);
-    EXPECT_EQ(experts.shared_in, form);
-    EXPECT_EQ(experts.shared_down, Form()) << "40 columns are no whole blocks";
+    for (const Role role : {Role::kExpertGate, Role::kExpertUp, Role::kExpertDown, Role::kSharedGate, Role::kSharedUp})
+      EXPECT_EQ(experts.Of(role), form);
+    EXPECT_EQ(experts.Of(Role::kSharedDown), Form()) << "40 columns are no whole blocks";
   }
 }
 
@@ -795,8 +803,7 @@ TEST(QuantizedOnDeviceTest, NotesOnExpanded_CountTheMatricesThatAreExpanded) {
 
 TEST(QuantizedOnDeviceTest, FormsOnDevice_KeepMxFp4ForExperts) {
   const LayerForms forms = FormsOfRank0({.kv_heads = 2, .family = "gpt_oss", .mxfp4 = true}, 1, kBF16);
-  EXPECT_EQ(forms.experts_in, NumberType::kMxFp4);
-  EXPECT_EQ(forms.experts_down, NumberType::kMxFp4);
+  for (const Role role : kExpertRoles) EXPECT_EQ(forms.Of(role), NumberType::kMxFp4);
   EXPECT_EQ(forms.Of(Role::kQuery), Form());
 }
 
@@ -809,8 +816,7 @@ TEST(QuantizedOnDeviceTest, WeightsTake69GB_For117BillionNumbersWithExpertsInMxF
       "quantization_config": {"quant_method": "mxfp4"}})";
   const ModelSpec spec = SpecFromHf(config, "", "made up");
   const RankShard shard = PlanShards(spec, {1.0}).front();
-  const Form packed = NumberType::kMxFp4;
-  const std::vector<LayerForms> forms(36, LayerForms{.experts_in = packed, .experts_down = packed});
+  const std::vector<LayerForms> forms(36, FormsWith(kExpertRoles, NumberType::kMxFp4));
   // The experts have 114.7 billion numbers of 4.5 bits, and the other matrices have 2.1 billion of 16 bits.
   EXPECT_NEAR(static_cast<double>(CudaWeights::Bytes(spec, shard, kBF16, forms)), 68.8e9, 0.5e9);
 }
@@ -822,8 +828,7 @@ TEST(QuantizedOnDeviceTest, WeightsTake47GB_For70BillionNumbersAsQ4_1) {
   const ModelSpec spec = SpecFromHf(config, "", "made up");
   const RankShard shard = PlanShards(spec, {1.0}).front();
   const auto bytes = [&](Form form) {
-    return CudaWeights::Bytes(spec, shard, kBF16,
-                              std::vector<LayerForms>(80, LayerForms{{form, form, form}, form, form, form}));
+    return CudaWeights::Bytes(spec, shard, kBF16, std::vector<LayerForms>(80, FormsWith(kDenseRoles, form)));
   };
   EXPECT_GT(bytes({}), 140'000'000'000);
   // The layers have 68.5 billion numbers of 5 bits; embedding and head have 2.1 billion of 16 bits.

@@ -3,6 +3,7 @@
 #include "comm/model/model_spec.h"
 #include "worker/cuda/device/pieces.h"
 #include "worker/cuda/weights/cuda_mixer_weights.h"
+#include "worker/model/mixer_shape.h"
 
 namespace quire {
 
@@ -12,7 +13,7 @@ struct CudaMixerActivations {
   CudaMixerActivations(const ModelSpec& spec, const RankShard& shard, NumberType dtype, int64_t max_tokens,
                        Pieces& pieces)
       : shape(spec, shard),
-        in_stride(CudaMixerWidth(shape)),
+        in_stride(CudaMixerWidth(shape.in_width)),
         in(pieces.Take(max_tokens * in_stride * ByteSize(dtype))),
         out(pieces.Take(max_tokens * shape.out_width * ByteSize(dtype))),
         squares(pieces.Take<float>(shape.mixer == Mixer::kStateSpace ? max_tokens * spec.recurrence.key_heads : 0)) {}

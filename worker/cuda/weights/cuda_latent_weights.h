@@ -1,9 +1,6 @@
 #pragma once
 
-#include "comm/model/model_files.h"
-#include "worker/cuda/device/pieces.h"
 #include "worker/cuda/weights/device_matrix.h"
-#include "worker/cuda/weights/uploader.h"
 
 namespace quire {
 
@@ -19,13 +16,5 @@ struct CudaLatentWeights {
   void* keys = nullptr;    // [local heads, rank, key_dim]: make queries comparable with latents
   void* values = nullptr;  // [local heads, value_dim, rank]
 };
-
-/// Assigns memory to the weights of a layer's latent attention.
-CudaLatentWeights PlaceLatents(const ModelSpec& spec, const RankShard& shard, NumberType dtype, const LayerForms& form,
-                               Pieces& pieces);
-
-/// Uploads the weights of a layer's latent attention.
-void LoadLatents(const ModelFiles& files, const RankShard& shard, int64_t layer, const CudaLatentWeights& to,
-                 Uploader& uploader);
 
 }  // namespace quire

@@ -1,9 +1,6 @@
 #pragma once
 
-#include "comm/model/model_files.h"
-#include "worker/cuda/device/pieces.h"
-#include "worker/cuda/weights/uploader.h"
-#include "worker/model/mixer_shape.h"
+#include <cstdint>
 
 namespace quire {
 
@@ -20,14 +17,7 @@ struct CudaMixerWeights {
   float* norm = nullptr;  // [value_dim]; for state spaces [local values]
 };
 
-/// Returns how many numbers an input row of the layer has, rounded up so that rows are multiples of 16 bytes.
-inline int64_t CudaMixerWidth(const MixerShape& shape) { return (shape.in_width + 7) / 8 * 8; }
-
-/// Assigns memory to the weights of a layer that keeps a recurrent state.
-CudaMixerWeights PlaceMixer(const ModelSpec& spec, const RankShard& shard, NumberType dtype, Pieces& pieces);
-
-/// Uploads the weights of a layer that keeps a recurrent state.
-void LoadMixer(const ModelFiles& files, const RankShard& shard, int64_t layer, const CudaMixerWeights& to,
-               Uploader& uploader);
+/// Returns MixerShape::in_width, rounded up so that rows are multiples of 16 bytes.
+constexpr int64_t CudaMixerWidth(int64_t in_width) { return (in_width + 7) / 8 * 8; }
 
 }  // namespace quire

@@ -27,15 +27,13 @@ class CudaWeights : public CudaWeightPlaces {
   static int64_t Bytes(const ModelSpec& spec, const RankShard& shard, NumberType dtype,
                        const std::vector<LayerForms>& forms);
 
-  /// Returns the rank's MLP columns, rounded up so that rows are multiples of 16 bytes and gates alternate with ups.
+  /// Returns the rank's MLP columns, with padding (SizeOnDevice).
   static int64_t MlpWidth(const RankShard& shard, int64_t layer) {
-    return (shard.layer(layer).mlp.size() + 15) / 16 * 16;
+    return SizeOnDevice({Axis::kMlp, shard.layer(layer).mlp});
   }
-  static int64_t ExpertWidth(const RankShard& shard) { return (shard.expert_mlp.size() + 15) / 16 * 16; }
-  static int64_t SharedWidth(const RankShard& shard) { return (shard.shared_mlp.size() + 15) / 16 * 16; }
-  /// Returns the number of rows of a router's matrix: one for each expert and one for the gate of the shared expert,
-  /// rounded up to a multiple of 8 (a vector of logits).
-  static int64_t RouterWidth(const ModelSpec& spec) { return (spec.mixture.experts + 8) / 8 * 8; }
+  static int64_t ExpertWidth(const RankShard& shard) { return SizeOnDevice({Axis::kExpertMlp, shard.expert_mlp}); }
+  static int64_t SharedWidth(const RankShard& shard) { return SizeOnDevice({Axis::kSharedMlp, shard.shared_mlp}); }
+  static int64_t RouterWidth(const ModelSpec& spec) { return CudaRouterWidth(spec.mixture.experts); }
 
   int64_t bytes() const { return memory_.bytes() + expanded_.bytes(); }
   /// Returns the memory for expanded rows of quantised weights; 0 bytes if there are none. It is allocated apart from

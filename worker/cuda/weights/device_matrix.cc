@@ -3,14 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <initializer_list>
 #include <map>
+#include <span>
 
 #include "comm/model/architecture.h"
 #include "comm/model/formats/scaled_matrix.h"
 #include "kernels/cuda/products/quantized_matrix.h"
 #include "kernels/packed_weight.h"
-#include "worker/cuda/weights/cuda_weights.h"
+#include "worker/cuda/weights/cuda_weight_layout.h"
 #include "worker/model/stored_rows.h"
 #include "worker/model/weight_slice.h"
 
@@ -64,20 +64,19 @@ class FormFinder {
   FormFinder(const ModelFiles& files, const RankShard& shard, Quantization quantization)
       : files_(files), shard_(shard), quantization_(quantization) {}
 
-  /// Returns the form that the matrices of all these roles can have on the device (for experts: of all these experts);
-  /// nullopt if there is none. The rows of these matrices lie one after another with `width` numbers each.
-  std::optional<NumberType> Find(int64_t layer, std::initializer_list<Role> roles, int64_t width,
-                                 const Range& experts = {0, 1}) const {
+  /// Returns the form that the matrices of all these parts can have on the device (for experts: of all the rank's
+  /// experts); nullopt if there is none. `cols` are the columns of these parts.
+  std::optional<NumberType> Find(int64_t layer, std::span<const PlannedPart> parts, const Cut& cols) const {
+    const auto [begin, end] = cols.range;
+    const bool whole = begin % kernels::kQuantBlock == 0 && end % kernels::kQuantBlock == 0 &&
+                       cols.size() == SizeOnDevice(cols) && cols.size() > 0;
     std::optional<NumberType> form;
-    for (const Role role : roles) {
-      if (!files_.Has(role, layer)) continue;
-      const WeightSlice slice = SliceOf(files_, shard_, role, layer);
-      const bool whole = slice.pieces.empty() && slice.cols.begin % kernels::kQuantBlock == 0 &&
-                         slice.cols.end % kernels::kQuantBlock == 0 && slice.cols.size() == width && width > 0;
+    for (const auto& [role, rows, rounding] : parts) {
       if (!whole || files_.weight(role).transposed) return std::nullopt;
+      const Range experts = IsOfExpert(role) ? shard_.experts : Range{0, 1};
       for (int64_t expert = experts.begin; expert < experts.end; ++expert) {
         const std::optional<NumberType> found =
-            FormOnDevice(files_.Get(role, layer, expert), slice.cols.begin, quantization_, files_.path().c_str());
+            FormOnDevice(files_.Get(role, layer, expert), begin, quantization_, files_.path().c_str());
         if (!found || (form && form != found)) return std::nullopt;
         form = found;
       }
@@ -93,39 +92,6 @@ class FormFinder {
 
 }  // namespace
 
-std::optional<NumberType> LayerForms::Of(Role role) const {
-  switch (role) {
-    case Role::kQuery:
-    case Role::kKey:
-    case Role::kValue:
-    case Role::kAttentionGate:
-      return qkv[static_cast<size_t>(std::ranges::find(kQkvRoles, role) - kQkvRoles)];
-    case Role::kAttentionOut:
-      return attention_out;
-    case Role::kQueryIn:
-      return query_in;
-    case Role::kLatentIn:
-      return latent_in;
-    case Role::kGate:
-    case Role::kUp:
-      return mlp_in;
-    case Role::kDown:
-      return down;
-    case Role::kExpertGate:
-    case Role::kExpertUp:
-      return experts_in;
-    case Role::kExpertDown:
-      return experts_down;
-    case Role::kSharedGate:
-    case Role::kSharedUp:
-      return shared_in;
-    case Role::kSharedDown:
-      return shared_down;
-    default:
-      return std::nullopt;
-  }
-}
-
 std::vector<LayerForms> FormsOnDevice(const ModelFiles& files, const RankShard& shard, NumberType dtype,
                                       Quantization quantization) {
   const ModelSpec& spec = files.spec();
@@ -133,26 +99,17 @@ std::vector<LayerForms> FormsOnDevice(const ModelFiles& files, const RankShard& 
   if (dtype == NumberType::kF32) return forms;
   const FormFinder finder(files, shard, quantization);
   for (int64_t i = 0; i < spec.num_layers(); ++i) {
-    const LayerSpec& layer = spec.layers[static_cast<size_t>(i)];
     LayerForms& to = forms[static_cast<size_t>(i)];
-    if (spec.latent.rank > 0) {
-      const int64_t rank = spec.latent.query_rank;
-      to.query_in = finder.Find(i, {Role::kQueryIn}, spec.hidden_size);
-      to.latent_in = finder.Find(i, {Role::kLatentIn}, spec.hidden_size);
-      to.qkv[0] = finder.Find(i, {Role::kQuery}, rank > 0 ? rank : spec.hidden_size);
-      to.attention_out = finder.Find(i, {Role::kAttentionOut}, shard.heads.size() * spec.latent.value_dim);
-    } else if (layer.has_attention()) {
-      for (size_t at = 0; at < to.qkv.size(); ++at) to.qkv[at] = finder.Find(i, {kQkvRoles[at]}, spec.hidden_size);
-      to.attention_out = finder.Find(i, {Role::kAttentionOut}, shard.heads.size() * layer.head_dim);
-    }
-    if (layer.mixture) {
-      to.experts_in = finder.Find(i, {Role::kExpertGate, Role::kExpertUp}, spec.hidden_size, shard.experts);
-      to.experts_down = finder.Find(i, {Role::kExpertDown}, CudaWeights::ExpertWidth(shard), shard.experts);
-      to.shared_in = finder.Find(i, {Role::kSharedGate, Role::kSharedUp}, spec.hidden_size);
-      to.shared_down = finder.Find(i, {Role::kSharedDown}, CudaWeights::SharedWidth(shard));
-    } else if (const int64_t width = CudaWeights::MlpWidth(shard, i); layer.mlp && width > 0) {
-      to.mlp_in = finder.Find(i, {Role::kGate, Role::kUp}, spec.hidden_size);
-      to.down = finder.Find(i, {Role::kDown}, width);
+    for (const PlannedWeight& planned : PlanLayer(spec, shard, i)) {
+      if (!MayStayQuantized(planned.place)) continue;
+      const std::span<const PlannedPart> parts = planned.parts;
+      // Neighbouring rows of kQkv may have different forms (QkvPart). The rows of other places are one matrix.
+      const size_t at_once = planned.place == WeightPlace::kQkv ? 1 : parts.size();
+      for (size_t first = 0; first < parts.size(); first += at_once) {
+        const auto alike = parts.subspan(first, at_once);
+        const std::optional<NumberType> form = finder.Find(i, alike, planned.cols);
+        for (const PlannedPart& part : alike) to.Set(part.role, form);
+      }
     }
   }
   return forms;

@@ -1,14 +1,13 @@
 #pragma once
 
 #include <array>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "comm/model/model_files.h"
 #include "comm/topology/compute_settings.h"
-#include "worker/model/shard.h"
+#include "worker/model/weight_plan.h"
 
 namespace quire {
 
@@ -18,18 +17,25 @@ struct DeviceMatrix {
   std::optional<NumberType> quantized = {};
 };
 
-/// The roles whose rows lie one after another in the matrix of a layer's qkv product.
-inline constexpr Role kQkvRoles[] = {Role::kQuery, Role::kKey, Role::kValue, Role::kAttentionGate};
+/// Returns how many numbers a rank's part of an axis has on the device. MLP columns are rounded up so that rows are
+/// multiples of 16 bytes and gates alternate with ups.
+inline int64_t SizeOnDevice(const Cut& cut) {
+  const bool is_padded = cut.axis == Axis::kMlp || cut.axis == Axis::kExpertMlp || cut.axis == Axis::kSharedMlp;
+  return is_padded ? (cut.size() + 15) / 16 * 16 : cut.size();
+}
+/// Returns the number of rows of a router's matrix: one for each expert and one for the gate of the shared expert,
+/// rounded up to a multiple of 8 (a vector of logits).
+constexpr int64_t CudaRouterWidth(int64_t experts) { return (experts + 8) / 8 * 8; }
 
-/// The types of those matrices of a layer that stay quantised on the device; nullopt: the matrix is expanded. All
-/// experts have the same type.
-struct LayerForms {
-  std::array<std::optional<NumberType>, std::size(kQkvRoles)> qkv;  // by role, as in kQkvRoles
-  std::optional<NumberType> attention_out, mlp_in, down;
-  std::optional<NumberType> query_in, latent_in;  // only with latent attention, whose query matrix is qkv[0]
-  std::optional<NumberType> experts_in, experts_down, shared_in, shared_down;
+/// The types of those matrices of a layer that stay quantised on the device. All experts have the same type.
+class LayerForms {
+ public:
+  /// Returns the type of the role's matrix; nullopt: the matrix is expanded.
+  std::optional<NumberType> Of(Role role) const { return by_role_[static_cast<size_t>(role)]; }
+  void Set(Role role, std::optional<NumberType> form) { by_role_[static_cast<size_t>(role)] = form; }
 
-  std::optional<NumberType> Of(Role role) const;
+ private:
+  std::array<std::optional<NumberType>, kNumRoles> by_role_;
 };
 
 /// Chooses the forms of each layer's matrices. If the dtype is fp32, all matrices are expanded. Without `quantization`,
@@ -41,8 +47,8 @@ struct LayerForms {
 /// int8 or int4, plain matrices and those that FormOf expands to 16 bits are rounded to q8_0 or q4_1; formats in six
 /// bits and formats that are not named above are rounded to q8_0, as on the CPU.
 ///
-/// Gates and ups must have the same form. All other matrices are expanded, and so is a matrix that the ranks split
-/// inside a block of columns.
+/// Gates and ups must have the same form. The matrices of other places than those of attention, MLPs and experts are
+/// expanded, and so is a matrix that the ranks split inside a block of columns.
 std::vector<LayerForms> FormsOnDevice(const ModelFiles& files, const RankShard& shard, NumberType dtype,
                                       Quantization quantization);
 

@@ -3,20 +3,19 @@
 #include <vector>
 
 #include "kernels/cuda/products/skinny_gemm.h"
-#include "worker/cuda/weights/uploader.h"
 
 namespace quire {
 
-/// Returns `width` rows of gates and of ups in the order of kernels::SkinnyGateUpRow. Rows beyond the given ones are
-/// zeros.
-inline std::vector<RowSource> Alternating(const std::vector<RowSource>& gate, const std::vector<RowSource>& up,
-                                          int64_t width) {
-  std::vector<RowSource> rows(static_cast<size_t>(2 * width));
+/// Returns `width` elements of gates and of ups, such as rows or numbers, in the order of kernels::SkinnyGateUpRow.
+/// Elements beyond the given ones are zeros (T()).
+template <class T>
+std::vector<T> Alternating(const std::vector<T>& gate, const std::vector<T>& up, int64_t width) {
+  std::vector<T> both(static_cast<size_t>(2 * width));
   for (size_t i = 0; i < gate.size(); ++i) {
-    rows[static_cast<size_t>(kernels::SkinnyGateUpRow(static_cast<int64_t>(i), false))] = gate[i];
-    rows[static_cast<size_t>(kernels::SkinnyGateUpRow(static_cast<int64_t>(i), true))] = up[i];
+    both[static_cast<size_t>(kernels::SkinnyGateUpRow(static_cast<int64_t>(i), false))] = gate[i];
+    both[static_cast<size_t>(kernels::SkinnyGateUpRow(static_cast<int64_t>(i), true))] = up[i];
   }
-  return rows;
+  return both;
 }
 
 }  // namespace quire

@@ -40,14 +40,6 @@ void Round(const float* from, int64_t count, NumberType dtype, std::byte* to) {
 
 }  // namespace
 
-std::vector<RowSource> RowsOf(const ModelFiles& files, const WeightSlice& slice, Role role, int64_t layer) {
-  const Tensor& tensor = files.Get(role, layer);
-  if (tensor.scaled != nullptr) tensor.scaled->Check(files.path());
-  std::vector<RowSource> rows;
-  for (const int64_t row : slice.rows) rows.push_back({&tensor, row});
-  return rows;
-}
-
 Uploader::Uploader(Device& device, NumberType dtype, int threads, std::function<void(int64_t)> progress)
     : device_(device),
       dtype_(dtype),

@@ -21,9 +21,6 @@ struct RowSource {
   int64_t row = 0;
 };
 
-/// Returns the rows of the matrix that belong to a rank's slice. Throws Error if the scales do not fit the matrix.
-std::vector<RowSource> RowsOf(const ModelFiles& files, const WeightSlice& slice, Role role, int64_t layer);
-
 /// Uploads weights from mapped files. Threads read and convert into one half of a staging buffer while the other half
 /// is copied to the device.
 class Uploader {
