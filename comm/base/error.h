@@ -9,8 +9,8 @@
 
 namespace quire {
 
-/// Reports a fault outside the program: in a file, a flag, a peer or the operating system. The message names the place
-/// and the remedy; main() prints the message and exits.
+/// Reports a fault outside the program: in a file, a flag, a peer or the operating system. The message says where the
+/// fault is and how to remedy it. main() prints the message of an Error that reaches it, and exits.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

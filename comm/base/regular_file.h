@@ -28,7 +28,7 @@ class RegularFile {
   const struct stat& info() const { return info_; }
   size_t size() const { return static_cast<size_t>(info_.st_size); }
 
-  /// Returns the path of the opened file with all links resolved. Throws Error when the system does not tell it (no
+  /// Returns the path of the opened file with all links resolved. Throws Error when the system cannot tell the path (no
   /// /proc).
   std::string RealPath() const;
 

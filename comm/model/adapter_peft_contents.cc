@@ -175,7 +175,7 @@ void PeftReader::CheckParameters() const {
   }
 }
 
-/// Refuses a file that lacks a module that the configuration names, because part of the adapter is lost. Files whose
+/// Refuses a file without a module that the configuration names, because part of the adapter is missing. Files whose
 /// names differ from the family's list of weights, such as files of multimodal models, are not checked.
 void PeftReader::CheckComplete() const {
   if (renamed_) return;

@@ -55,8 +55,9 @@ class ModelFiles {
   std::string ListNameOf(const std::string& name) const;
 
   /// Returns a hash, as 32 hex digits, of the whole spec, of the scales of the KV cache, of the tensors' names, types
-  /// and shapes, of the first bytes of every tensor, and of all bytes of adapters. Processes with equal fingerprints
-  /// opened the same model. The fingerprint does not cover later bytes of tensors; comm/model/checksums.h does.
+  /// and shapes, of the first bytes of every tensor, and of all bytes of adapters. The fingerprint tells whether two
+  /// processes opened the same model. The fingerprint does not cover later bytes of tensors; comm/model/checksums.h
+  /// does.
   std::string Fingerprint() const;
 
   /// Returns the default number type on GPUs: float16 if the first attention layer's query weights or their scales are

@@ -67,7 +67,7 @@ StoredQuants Awq(const HfConfig& config) {
   return {.method = StoredQuants::Method::kAwq, .bits = Bits(config, {4}), .group = GroupSize(config)};
 }
 
-/// Throws Error when AutoRound's extra_config gives a quantised module different settings from the rest.
+/// Throws Error when AutoRound's extra_config gives a quantised module other settings than the other modules.
 void RequireAlike(const HfConfig& config) {
   if (!config.Has("extra_config")) return;
   const int64_t bits = config.Count("bits"), group = GroupSize(config);

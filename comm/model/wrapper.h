@@ -26,8 +26,8 @@ const Wrapper* FindWrapper(const std::string& model_type);
 /// omit. Throws Error when there is no such configuration.
 Json TextConfigOf(const Wrapper& wrapper, const HfConfig& whole);
 
-/// Returns true when the configuration says that the text model's head is its embedding. Either part of the file may
-/// say so. The tensors decide in the end (ModelFiles::SettleHead).
+/// Returns true when the configuration says that the text model's head is its embedding. The wrapper's part or the text
+/// model's part of the file may say it. ModelFiles::SettleHead later corrects this by the tensors.
 bool TiesHead(const Wrapper& wrapper, const HfConfig& whole, const HfConfig& text);
 
 }  // namespace quire

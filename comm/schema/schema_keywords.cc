@@ -70,8 +70,8 @@ class KeywordReader {
   void ReadTypes() {
     const OrderedJson* type = Find("type");
     if (type == nullptr) {
-      // In the standard, a schema that has only keywords of one type, such as minLength, also accepts values of all
-      // other types. Authors of such schemas intend only this one type, so the keywords decide it.
+      // In the standard, a schema with keywords of one type only, such as minLength, also accepts values of all other
+      // types. Authors of such schemas mean only this type, so the keywords decide the type.
       const auto has = [&](const keywords::Words& words) {
         return std::ranges::any_of(
             schema_.items(), [&](const auto& item) { return words.contains(item.key()) && !item.value().is_null(); });

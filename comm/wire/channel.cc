@@ -130,7 +130,7 @@ std::optional<ReceivedFrame> Channel::TryReceive() {
     do {
       zmq::message_t part;
       if (!socket.recv(part, zmq::recv_flags::dontwait)) return std::nullopt;
-      // Reads the whole message, but keeps at most four of its parts.
+      // Reads the whole message, but stores at most four of its parts.
       if (parts.size() < 4)
         parts.push_back(std::move(part));
       else

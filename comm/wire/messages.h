@@ -17,7 +17,7 @@
 
 namespace quire {
 
-/// Version of the wire format. Both sides must have the same version (comm/PROTOCOL.md).
+/// Version of the wire format. Coordinator and workers must have the same version (comm/PROTOCOL.md).
 inline constexpr uint16_t kProtocolVersion = 25;
 /// Version of the program. The handshake compares it.
 extern const char* const kBuildVersion;
@@ -83,8 +83,8 @@ struct JoinMessage {
 /// computes in addition to its shard.
 struct DraftModelSettings {
   std::string path, fingerprint;
-  int32_t num_tokens = 0;     // tokens of one guess, at most; 0: there is no draft model
-  int32_t max_sequences = 0;  // sequences for which one step orders guesses, at most
+  int32_t num_tokens = 0;     // most tokens of a draft of the draft model; 0: there is no draft model
+  int32_t max_sequences = 0;  // most sequences for which one step orders drafts of the draft model
   int32_t max_model_len = 0;  // tokens of the longest sequence that the draft model reads
   bool predicts = false;      // the draft model is the prediction layer of the files at `path`
 
@@ -195,8 +195,8 @@ struct BlocksReport {
   int64_t bytes = 0;
 };
 
-/// To a rank. With a grammar: compile and keep it, because sequences with it will follow. Without one: no further
-/// sequence needs the grammar of this ticket, and the rank may drop it.
+/// To a rank. With a grammar: the rank compiles and stores it, because sequences with it will follow. Without a
+/// grammar: no further sequence needs the grammar of this ticket, and the rank may drop it.
 struct GrammarMessage {
   uint64_t ticket = 0;
   GrammarSource source;
@@ -208,9 +208,9 @@ struct GrammarReady {
   uint64_t bytes = 0;  // memory that the compiled grammar takes
 };
 
-/// To a rank. With a path: read the LoRA adapter in this directory and keep it under `number`, because sequences with
-/// this adapter will follow. Without a path: no further sequence needs the adapter of this ticket, and the rank drops
-/// it.
+/// To a rank. With a path: the rank reads the LoRA adapter in this directory and stores it under `number`, because
+/// sequences with this adapter will follow. Without a path: no further sequence needs the adapter of this ticket, and
+/// the rank drops it.
 struct AdapterMessage {
   uint64_t ticket = 0;
   int32_t number = 0;  // above kMostListedAdapters

@@ -23,8 +23,8 @@ void SetRouter(ModelSpec& spec, Mixture mixture) {
   spec.qk_norm = QkNorm::kWhole;
 }
 
-/// Returns the fraction of each head that rotates, for files whose rope_parameters do not have it. Such files give a
-/// number of dimensions.
+/// Returns the fraction of each head that rotates, for files whose rope_parameters lack the fraction. Such files give
+/// the number of dimensions that rotate.
 double PartThatRotates(const HfConfig& config, int64_t head_dim) {
   const int64_t rotated = config.Count("rotary_dim", head_dim);
   if (head_dim < 1 || rotated < 1 || rotated > head_dim) {

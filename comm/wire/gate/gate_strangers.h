@@ -22,7 +22,7 @@ struct Stranger {
   enum class Awaits {
     kGreeting,       // the peer's greeting is expected
     kHello,          // the peer's HELLO is expected
-    kTurn,           // no bytes expected: the HELLO waits for its turn to be checked
+    kTurn,           // no bytes expected: the HELLO waits until it is checked
     kInnerGreeting,  // the ZeroMQ socket's greeting is expected
     kWelcome,        // the ZeroMQ socket's WELCOME is expected
     kInitiate,       // the peer's INITIATE is expected
@@ -36,7 +36,7 @@ struct Stranger {
   Clock::time_point deadline;
   Awaits awaits = Awaits::kGreeting;
   bool knows_key = false;           // true once the peer's HELLO was decrypted: the peer knows this server's public key
-  std::vector<uint8_t> said, word;  // the peer's earlier messages; the current message so far
+  std::vector<uint8_t> said, word;  // the peer's earlier messages; the received part of the current message
 };
 
 /// The unauthenticated connections at a port, limited in all and for each network. A new connection is always accepted.
@@ -44,8 +44,8 @@ struct Stranger {
 /// the neighbourhood with the most connections is dropped, if possible not one from a network from which a peer was
 /// accepted before. Connections whose peers know the server's public key are dropped last, unless they outnumber the
 /// others. So a flood ends no handshake, and copies of one HELLO cannot fill the port. Networks take turns for
-/// expensive work, and every second turn is for networks from which a peer was accepted before, so workers that start
-/// again do not wait behind a flood. Belongs to one thread.
+/// expensive work (TakeTurn), and every second turn is for networks from which a peer was accepted before, so workers
+/// that start again do not wait behind a flood. Belongs to one thread.
 class Strangers {
  public:
   static constexpr size_t kMost = 256, kMostOfNetwork = 64, kMostAccepted = 1024;
