@@ -34,7 +34,7 @@ BatchLine ReadBatchLine(std::string_view line, const std::string& where);
 /// line gets. `request_id`: the request's id in the server's records. `body`: the answer as JSON without line ends.
 std::string BatchAnswerLine(const std::string& id, const std::string& custom_id, int status,
                             const std::string& request_id, std::string_view body);
-/// Return the parts of BatchAnswerLine's result that stand before and after the answer's body.
+/// Return the parts of BatchAnswerLine's result before the answer's body and after it.
 std::string BatchAnswerBegin(const std::string& id, const std::string& custom_id, int status,
                              const std::string& request_id);
 inline constexpr std::string_view kBatchAnswerEnd = R"(},"error":null})";

@@ -48,7 +48,7 @@ std::chrono::milliseconds CacheEventReplays::Serve() {
     if (sent == Sent::kEnd || sent == Sent::kClientIsGone) {
       replays_.pop_front();
     } else {
-      replays_.splice(replays_.end(), replays_, replays_.begin());  // the next client's turn
+      replays_.splice(replays_.end(), replays_, replays_.begin());  // the next call begins with the next client
     }
   }
   if (replays_.empty()) return std::chrono::milliseconds(-1);

@@ -34,7 +34,7 @@ void WalkFlags(const CLI::App& app, const std::function<void(const CLI::Option&,
   }
 }
 
-/// Returns the values that an option allows, if they are listed. The parser keeps them in the option's type name:
+/// Returns the values that an option allows, if they are listed. The parser has them in the option's type name:
 /// TEXT:{cpu,cuda}.
 Words ValuesOf(const CLI::Option& option) {
   const std::string type = option.get_type_name();

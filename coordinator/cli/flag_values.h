@@ -31,7 +31,7 @@ YamlNode ValueOfNames(const std::string& text, const std::string& flag);
 /// "path".
 YamlNode ValueOfAdapters(const std::string& text, const std::string& flag);
 
-/// Returns the heading in --help under which the flag of this topology key stands.
+/// Returns the heading in --help above the flag of this topology key.
 std::string HelpGroupOf(std::string_view key);
 
 }  // namespace quire

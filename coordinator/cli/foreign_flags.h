@@ -8,7 +8,7 @@
 namespace quire {
 
 /// The treatment of a foreign flag. kOurs: the flag is another spelling of flags of Quire. kNotNeeded: the flag changes
-/// nothing here, and a line in the log says why. kRefused: the command ends with an error that names the remedy.
+/// nothing in Quire, and a line in the log says why. kRefused: the command ends with an error that names the remedy.
 enum class FlagFate { kOurs, kNotNeeded, kRefused };
 
 /// The words that a flag takes. kSwitch: at most one of on, off, auto, true, false, or a number.

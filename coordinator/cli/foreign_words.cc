@@ -53,8 +53,8 @@ FlagPlace PlaceOf(const CLI::App& app) {
   return HasFlag(app, "--max-num-seqs") ? FlagPlace::kServers : FlagPlace::kClients;
 }
 
-/// Returns the foreign flag with this name that the command knows; null when there is none. A flag that stands for a
-/// flag of Quire counts only if the command has the flag of Quire.
+/// Returns the foreign flag with this name that the command knows; null when there is none. A foreign flag that is
+/// another spelling of a flag of Quire counts only if the command has the latter.
 const ForeignFlag* FindForeign(const CLI::App& app, std::string_view name) {
   const FlagPlace place = PlaceOf(app);
   const auto found = std::ranges::find_if(
@@ -100,8 +100,8 @@ class Translation {
     if (!FindForeign(app_, name)) SplitAttached(name, value);
     if (const ForeignFlag* flag = FindForeign(app_, name)) return TakeForeign(*flag, name, value, own);
     RefuseServersFlag(name);
-    // An unknown long flag is left to the parser, whose error names the flag. An unknown short flag is refused here,
-    // because the parser could read it as a group of one-letter flags.
+    // An unknown long flag is left to the parser, whose error names the flag. This function refuses an unknown short
+    // flag, because the parser could read it as a group of one-letter flags.
     if (!name.starts_with("--") && !IsOwnWithValue(name)) RefuseShort(name);
     own.words.push_back(word);
   }

@@ -19,7 +19,7 @@ struct KeygenCommand {
 /// Throws Error (exit status 2) unless exactly one kind of key is asked for, with all necessary arguments.
 void CheckKeygen(const KeygenCommand& command);
 
-/// Makes keys. Prints an API key or admin token once, on standard output; the file keeps only its SHA-256. Never
+/// Makes keys. Prints an API key or admin token once, on standard output; the file contains only its SHA-256. Never
 /// overwrites a key. Returns the exit status.
 int RunKeygen(const KeygenCommand& command);
 

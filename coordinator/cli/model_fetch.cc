@@ -46,8 +46,8 @@ bool AskWhetherToFetch(const std::string& name) {
   return answer == "y" || answer == "Y" || answer == "yes";
 }
 
-/// Returns this process's environment, with this program's folder first in PATH. That folder may be a Python
-/// environment that was not activated, whose python3 can fetch models.
+/// Returns this process's environment, with this program's folder first in PATH. The python3 of an environment that was
+/// not activated may be there, and can fetch models.
 std::vector<std::string> EnvironmentOfScript() {
   std::vector<std::string> variables;
   std::string path = OwnFolder();

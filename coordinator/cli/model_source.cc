@@ -44,7 +44,7 @@ fs::path Home() {
        ::getuid());
 }
 
-/// Returns a folder from an environment variable; a leading ~ stands for the user's home.
+/// Returns a folder from an environment variable; a leading ~ becomes the user's home.
 fs::path Expanded(const std::string& folder) {
   const bool is_home = folder == "~" || folder.starts_with("~/");
   return is_home ? Home() / folder.substr(std::min<size_t>(2, folder.size())) : fs::path(folder);

@@ -10,7 +10,7 @@ namespace quire {
 class PasteInput {
  public:
   PasteInput();   // asks the terminal for marks; the line editor reads through this object
-  ~PasteInput();  // asks for no more marks
+  ~PasteInput();  // asks the terminal to send no marks
   PasteInput(const PasteInput&) = delete;
   PasteInput& operator=(const PasteInput&) = delete;
 

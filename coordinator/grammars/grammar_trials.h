@@ -39,7 +39,7 @@ class GrammarTrials {
   /// Ends the process, which frees its memory, unless a trial is under way. May be called from any thread.
   void EndIfIdle();
 
-  /// Returns the processor time that all trials so far took, the starts of their processes included.
+  /// Returns the processor time of all trials since the start, including the starts of their processes.
   std::chrono::nanoseconds spent() const { return spent_; }
 
   /// Returns the compiler's process id; 0: no process.

@@ -41,8 +41,8 @@ class ByteBudget {
     /// succeeds. A lease without a budget takes any number.
     Verdict Resize(int64_t bytes);
     /// Sets the held bytes of a request that does not run yet. The verdict is also kNotNow when the client would then
-    /// hold more than its share (InShare), so that memory stays for clients without requests, and for answers that grow
-    /// by Resize().
+    /// hold more than its share (InShare), so that memory remains for clients without requests, and for answers that
+    /// grow by Resize().
     Verdict Admit(int64_t bytes);
     int64_t bytes() const { return bytes_; }
 

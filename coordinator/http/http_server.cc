@@ -116,7 +116,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
 
   /// Closes the connection that has waited longest in the kernel's queue, with the help of the spare descriptor. Call
   /// this function when accepting failed and no silent connection was ended to free a descriptor. The client of the
-  /// closed connection then learns at once that it is not served.
+  /// closed connection then sees that it is not served, instead of waiting.
   void CloseOneWaiting() {
     ::close(spare);
     ::close(::accept(acceptor.native_handle(), nullptr, nullptr));
@@ -154,7 +154,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
   }
 
   /// Plans a malloc_trim. OpenSSL's memory of ended connections lies between blocks that live longer, so without the
-  /// trim the allocator would keep that memory forever.
+  /// trim the allocator would not give that memory back to the system.
   void GiveBackMemory() {
     const auto when = trims.Count(TrimPace::Clock::now());
     if (!when) return;

@@ -16,7 +16,7 @@ class NetworkTurns {
   using Ticket = uint64_t;
 
   void Wait(Ticket ticket, const boost::asio::ip::address& network);
-  /// Removes the ticket from the queue, if it is there.
+  /// Removes the ticket from the queue, if the queue has it.
   void Withdraw(Ticket ticket, const boost::asio::ip::address& network);
   bool waiting() const { return !turns_.empty(); }
   /// Returns the number of the network's tickets in the queue.

@@ -20,8 +20,8 @@ class TlsCertificate {
   /// needs a passphrase or belongs to another certificate, or its signatures take too long.
   TlsCertificate(std::string certificate_file, std::string key_file);
 
-  /// Reads both files again. Open connections keep the old certificate. Throws Error as the constructor does, and then
-  /// keeps the old certificate.
+  /// Reads both files again. Open connections use the old certificate further. Throws Error as the constructor does;
+  /// the old certificate then stays in use.
   void Reload();
 
   /// Returns the TLS context for the next connection.

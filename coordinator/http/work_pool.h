@@ -21,7 +21,7 @@ namespace quire {
 /// Threads for work that would hold up the I/O thread because its cost grows with a request or an answer. Each client
 /// has a queue, and clients take turns: at its turn, a client begins one job. Large jobs leave one thread free for
 /// small jobs. The number of waiting jobs is bounded. While workers compute on the same processors, clients get only a
-/// small share (WorkShares).
+/// small share of the processors (WorkShares).
 class WorkPool {
  public:
   struct Limits {
@@ -32,7 +32,7 @@ class WorkPool {
     bool beside_workers = false;    // the pool shares its processors with workers
     std::chrono::milliseconds at_once = WorkShares::kAtOnce;  // processor time of a client without a pause (WorkShares)
     // The most processor time of one job, which is then asked to stop; 0: no limit. Every kind of work has a lower
-    // limit of its own, so job_time matters only where such a limit fails.
+    // limit of its own; job_time is for work in which this limit fails.
     std::chrono::milliseconds job_time{20'000};
   };
   /// The work of a job. The work must check the token every few milliseconds, end soon after a stop, and never throw.

@@ -11,7 +11,7 @@
 
 namespace quire {
 
-/// The pins (prompts whose blocks are kept) of one space (BlockSeal), in memory and in their files. Only the
+/// The pins (prompts whose blocks stay cached) of one space (BlockSeal), in memory and in their files. Only the
 /// constructor and the destructor wait for the disk; a thread writes changed pins. A pin that the disk refuses is
 /// logged, and is lost when the process ends. Any thread may call.
 class KeptPins {

@@ -34,7 +34,7 @@ class Metrics {
   /// Forgets the numbers of the model's replicas and of its blocks in --kv-disk, because its workers have ended. These
   /// counters begin at zero again.
   void Forget(size_t model);
-  /// Returns the page. batches: nullopt when the server keeps no batches.
+  /// Returns the page. batches: nullopt when the server has no batch directory.
   std::string Page(const std::optional<BatchNumbers>& batches = std::nullopt);
 
  private:

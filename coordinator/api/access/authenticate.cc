@@ -28,8 +28,8 @@ std::string WithoutPort(std::string host) {
   return host;
 }
 
-/// True for a Host header with which users of this machine reach the server. A page of another site whose name resolves
-/// to this machine (DNS rebinding) sends requests with that name as the Host.
+/// True for a Host header with which users of this machine reach the server. A page of another site may come from a
+/// name that resolves to this machine (DNS rebinding). The requests of such a page have that name as the Host.
 bool IsLocalName(const std::string& host) {
   const bool numeric = host.find_first_not_of("0123456789.") == std::string::npos;  // an IP address, not a name
   return boost::beast::iequals(host, "localhost") || (numeric && host.starts_with("127.")) || host == "[::1]";

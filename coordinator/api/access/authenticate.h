@@ -57,8 +57,8 @@ class Gate {
   /// True if this client may send generating requests: no keys are needed, or a key that allows POST has the client's
   /// name.
   bool Knows(const std::string& client) const;
-  /// Reads the key file again. Throws Error, and keeps the old keys, when the file cannot be read or parsed, or when
-  /// one of its keys also opens the `other` port.
+  /// Reads the key file again. Throws Error, without a change of the keys, when the file cannot be read or parsed, or
+  /// when one of its keys also opens the `other` port.
   void Reload(const Gate& other);
 
   /// From now on, requests to these paths need a key of the gate `operators`. If that gate has no keys, such requests

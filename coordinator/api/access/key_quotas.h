@@ -43,7 +43,7 @@ class KeyQuotas {
   /// Returns the counter to which threads add the tokens that the client has used; null when the client has no limit of
   /// tokens. Call this on the I/O thread; any thread may add to the counter.
   std::shared_ptr<std::atomic<int64_t>> Meter(const std::string& client);
-  /// Returns the number of clients with pending choices; other clients take no memory here.
+  /// Returns the number of clients with pending choices; other clients take no memory in this object.
   size_t num_pending_clients() const { return pending_.num_clients(); }
 
   /// While an object of this class lives, it counts the choices of one pending call.

@@ -33,7 +33,7 @@ class AdminReports {
     const ModelKeeper& keeper;                             // for reports of the models that are loaded
     std::vector<std::string> warnings;                     // protections that are switched off
     const ByteBudget& request_memory;                      // the memory that requests of the data port hold
-    std::function<std::optional<BatchNumbers>()> batches;  // gives nullopt when the server keeps no batches
+    std::function<std::optional<BatchNumbers>()> batches;  // returns nullopt when the server has no batch directory
     std::function<boost::asio::awaitable<BatchViews>(BatchFilter)> list_batches;  // ApiError without batches
   };
   /// `model`: the index of the model that the reports are about. The references must outlive this object.

@@ -17,8 +17,8 @@ class LiveSettings {
   using Apply = std::function<void(const Topology&)>;
 
   /// `started` holds the settings as the operator gave them. The limits that follow from the settings in this process
-  /// (LimitsOfThisProcess) are computed here, now and after every change. Objects that `apply` uses must outlive this
-  /// object.
+  /// (LimitsOfThisProcess) are computed by the constructor and after every change. Objects that `apply` uses must
+  /// outlive this object.
   LiveSettings(Topology started, Apply apply);
 
   /// Returns the settings in force.

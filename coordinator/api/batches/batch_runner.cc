@@ -11,7 +11,7 @@
 #include "coordinator/api/batches/active_batch.h"
 #include "coordinator/api/batches/on_disk.h"
 
-// g++ 12 miscompiles some co_await expressions, so the coroutines here avoid such expressions
+// g++ 12 miscompiles some co_await expressions, so the coroutines in this file avoid such expressions
 // (coordinator/http/connection.cc).
 
 namespace quire {
@@ -131,7 +131,7 @@ asio::awaitable<void> BatchRunner::Read(ActivePtr batch) {
     over = co_await TryOnDisk<bool>(disk_, batch->client, std::move(abandon));
     if (!over) {
       co_await Pause(kAfterFailure);
-      over = true;  // it is not known whether the batch is over, so the next Update decides
+      over = true;  // this call cannot tell whether the batch is over, so the next Update decides
     }
   }
   (void)batch->memory.Resize(static_cast<int64_t>(batch->pending.size() * sizeof(LinePlace)));

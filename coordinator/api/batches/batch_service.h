@@ -29,7 +29,7 @@ class BatchService {
 
   std::vector<Routes<DataHandler>::Route> MakeRoutes();
   /// Prepares the upload of a file from the request's head. Call it for every request, before DataPort::Admit. Returns
-  /// the refusal; nullopt: the request goes on to the data port.
+  /// the refusal; nullopt: the data port handles the request.
   std::optional<HttpResponse> Admit(HttpRequest& head);
   /// Runs batches from now on. The port must outlive the coroutines on `io`.
   void Begin(const boost::asio::any_io_executor& io, DataPort& port);

@@ -139,7 +139,7 @@ void BatchStore::DeleteFile(const std::string& client, const std::string& id) {
 }
 
 /// Deletes a file: first the record, then the content. If the server is killed in between, the next start removes the
-/// content. The content's bytes are free at once: an answer that still sends the content breaks off.
+/// content. The content's bytes are free immediately: an answer that still sends the content breaks off.
 void BatchStore::Erase(const FileRecord& file) {
   const std::string id = file.id;
   const std::string client = file.client;

@@ -49,7 +49,7 @@ class LineResponder : public HttpResponder {
   /// True when Leave() ended the answer before it was whole.
   bool was_stopped() const { return gone_ && !whole_ && !failed_; }
 
-  /// Marks the answer as abandoned: no client waits for it any more.
+  /// Marks the answer as abandoned: no client waits for it.
   void Leave() {
     if (!std::exchange(gone_, true) && on_gone) on_gone();
   }

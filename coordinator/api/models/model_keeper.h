@@ -24,7 +24,7 @@ class ModelKeeper {
   using Report = ModelReport;
   using Refusal = ModelRefusal;
 
-  /// One use of a loaded model. While an object of this class lives, the model keeps its workers.
+  /// One use of a loaded model. While an object of this class lives, the model's workers are not ended.
   class Use {
    public:
     Use(ModelKeeper& keeper, size_t model, ModelClient client);
@@ -32,7 +32,7 @@ class ModelKeeper {
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
     Replicas& replicas() const { return workers_->replicas(); }
-    std::function<void()> pause;  // called repeatedly until the user gives this use back, to ask again later
+    std::function<void()> pause;  // asks the user to give this use back and to ask for one later; called until it does
 
    private:
     friend class ModelKeeper;

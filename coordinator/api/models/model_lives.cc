@@ -206,7 +206,7 @@ void ModelLives::Unload(size_t model, Orders& orders) {
   orders.unload.push_back(model);
 }
 
-/// Unloads free models that must leave or that no client wants kept. Puts free models to sleep if this was ordered.
+/// Unloads free models that must leave or that no client wants loaded. Puts free models to sleep if this was ordered.
 void ModelLives::Retire(double now, Orders& orders) {
   for (size_t i = 0; i < models_.size(); ++i) {
     Model& model = models_[i];
@@ -260,7 +260,7 @@ ModelLives::Orders ModelLives::Decide(double now) {
     promised += needed;
   }
   if (WishedFor(now).empty()) {
-    // No waiting request needs memory any more, so no model is closed to new requests.
+    // No waiting request needs memory, so no model is closed to new requests.
     for (Model& model : models_) model.closed_until = 0, model.opened = std::min(model.opened, now);
   }
   for (size_t i = 0; i < models_.size(); ++i) {

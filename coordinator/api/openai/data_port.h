@@ -29,7 +29,7 @@ class DataPort {
     bool chat_page = true;
     std::vector<Routes<DataHandler>::Route> more_routes = {};  // endpoints that other objects answer
   };
-  /// The server's resources. Both pools must be stopped before this object is destroyed.
+  /// The server's resources. Both pools must be stopped before the DataPort is destroyed.
   struct Means {
     ByteBudget& memory;
     WorkPool &pool, &grammar_pool;  // grammar_pool has one thread, the only user of the models' grammars

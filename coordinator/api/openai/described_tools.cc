@@ -68,7 +68,7 @@ bool WriteOutCalls(ToolFormat format, Conversation& conversation, TextGrowth& gr
 void WriteOutResults(Conversation& conversation, TextGrowth& growth) {
   std::map<std::string, std::string> names;  // names of functions, by call id
   OrderedJson out = OrderedJson::array();
-  bool follows_result = false;  // the last turn is the user's and begins with a result
+  bool follows_result = false;  // the last message is the user's and begins with a result
   for (OrderedJson& message : conversation.messages) {
     if (const auto calls = message.find("tool_calls"); calls != message.end()) {
       for (const OrderedJson& call : *calls) names[call.value("id", "")] = call["function"].value("name", "");

@@ -22,7 +22,7 @@ struct ModelDesk {
   ModelDesk(ServedModel& served, CallMetrics& call_metrics);
 
   /// Returns the most tokens of one choice for a call whose longest prompt has longest_prompt tokens. Throws ApiError
-  /// when the call asks for more tokens than the context has left.
+  /// when the call asks for more tokens than fit into the context after the prompt.
   int MaxTokens(const GenerateCall& call, size_t longest_prompt) const;
 
   ServedModel& model;

@@ -148,8 +148,8 @@ Json ScoresJson(const AnswerHead& head, const std::vector<double>& scores, const
           {"model", head.model}, {"data", std::move(data)}, {"usage", UsageJson(usage)}};
 }
 
-/// Returns the answer of /v1/rerank: the best terms.top_n documents (0: all) by score, best first. Equal scores keep
-/// the documents' order.
+/// Returns the answer of /v1/rerank: the best terms.top_n documents (0: all) by score, best first. Documents with equal
+/// scores are in the order of the request.
 Json RankingJson(const AnswerHead& head, const PoolingTerms& terms, const std::vector<double>& scores,
                  const Usage& usage) {
   std::vector<size_t> order(scores.size());

@@ -18,8 +18,8 @@ struct OutputItem {
   bool seals = false;         // thoughts are also sent encoded (SealText), so that clients can send them back
 
   bool has_part() const { return kind != AnswerPart::kCall; }
-  /// True when the text is streamed. False for calls of custom tools and of tool searches, whose input is known only at
-  /// its end.
+  /// True when the text is streamed. False for calls of custom tools and of tool searches, whose input is complete only
+  /// at its end.
   bool streams() const { return has_part() || tool.kind == ResponseTool::kFunction; }
   /// Returns the beginning of the names of events about the text ("response.output_text"); null: no such events exist.
   const char* EventName() const;

@@ -13,7 +13,7 @@ namespace quire {
 /// One entry of the Messages API's `context_management.edits`.
 struct ContextEdit {
   bool of_thoughts = false;  // true: clears thoughts; false: clears uses of tools
-  int64_t keep = 0;          // number of the latest turns or uses that are not cleared
+  int64_t keep = 0;          // number of the latest messages with thoughts, or tool uses, that are not cleared
   // The members below apply only to edits of tool uses.
   int64_t above_tokens = -1, above_uses = -1;  // done only when the prompt has more tokens, or uses; -1: no condition
   int64_t least_tokens = 0;                    // the edit is not done when it would save fewer tokens

@@ -43,8 +43,8 @@ struct GenerateCall {
   /// For each prompt, the index of the first token of its second text (SamplingSpec::second_text); empty: 0 for all
   /// prompts. Tokenising sets this member.
   std::vector<int> second_starts;
-  /// How many of a prompt's tokens are kept. -1: as many as fit; 0: all. Decoders keep a prompt's end. Encoders keep a
-  /// prompt's beginning, with the special tokens around it.
+  /// The number of tokens to which a prompt is truncated. -1: as many as fit; 0: no truncation. Decoders truncate a
+  /// prompt at its beginning. Encoders truncate it at its end, before the last special tokens.
   int truncate_prompt_tokens = 0;
 
   int n = 1;        // returned choices per prompt

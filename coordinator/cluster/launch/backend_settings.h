@@ -24,7 +24,7 @@ KvCacheDtype KvCacheDtypeFor(const ModelFiles& model, Quantization quantization)
 void SettleForCpu(bool exact, const ModelFiles& model, ComputeSettings& settings);
 
 /// Returns a line for the log: the types of the KV cache and of activations on the CPU, and whether each was asked for
-/// or is a default. For a default of float16 the line also says what it costs and how to avoid it.
+/// or is a default. If the KV cache has the default float16, the line also says what this costs and how to avoid it.
 std::string DescribeNumbers(const Topology& asked, const ComputeSettings& settled);
 
 }  // namespace quire

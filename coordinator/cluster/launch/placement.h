@@ -40,7 +40,7 @@ std::vector<Topology::Node> NodesOfReplica(const Topology& topology, int replica
 std::vector<int> DevicesOfRanks(const Topology& topology, const std::vector<std::string>& hosts);
 
 /// Returns the number of compute threads of a worker when `workers_of_host` workers share a host like this one: the
-/// topology's number, or an even share of the processors that affinity and CPU quotas leave.
+/// topology's number, or an even share of the processors that affinity and CPU quotas allow.
 int ThreadsOfWorker(const Topology& topology, int workers_of_host);
 
 /// Like ThreadsOfWorker, for the processors that the ranks' hosts have reported. All ranks get the smallest of the

@@ -68,8 +68,8 @@ void Migrations::Give(uint64_t ticket, Engine& engine) {
   group.SendToEach(give);
 }
 
-/// For MigrationWay::kHost. Takes the request out of its engine; if `keep` is not 0, its blocks are kept under that
-/// ticket. Returns the copies from device to host that the workers must make.
+/// For MigrationWay::kHost. Takes the request out of its engine; if `keep` is not 0, the engine holds the request's
+/// blocks under that ticket. Returns the copies from device to host that the workers must make.
 std::vector<BlockCopyPair> Migrations::Take(const Lock& lock, uint64_t keep, BlockTransfer& transfer, Engine& engine) {
   std::optional<Departure> departure = engine.Depart(transfer.request, keep, transfer.room);
   if (!departure) {

@@ -15,7 +15,7 @@
 
 namespace quire {
 
-/// All replicas of a model. Chooses a replica for each request. Requests enter and leave here.
+/// All replicas of a model. Requests enter and leave through this object, which chooses a replica for each.
 class Replicas : private ReplicaListener {
  public:
   /// Starts all replicas in parallel. Each engine loop runs as soon as its workers are ready, because workers need

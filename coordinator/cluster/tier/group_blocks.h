@@ -52,7 +52,7 @@ class GroupBlocks {
     return port_ == nullptr ? std::vector<BlockTransferEnd>{} : port_->TakeEnds();
   }
 
-  /// Returns a random number for a transfer, which no other process can guess.
+  /// Returns a random number for a transfer, that no other process can predict.
   static uint64_t NewTicket();
 
  private:

@@ -34,7 +34,7 @@ StoredGain KvGate::GainOf(const ArrivalPrompt& prompt, const Engine& engine) con
   gain.end = gain.usable = prefixes.UsableBlocks(cached);
   BlockHash hash = prefixes.Root(prompt.salt, prompt.adapter);
   const HostCache& host = engine.blocks().host_cache();
-  bool in_a_row = true;  // all blocks so far are cached or have copies
+  bool in_a_row = true;  // all blocks before this one are cached or have copies
   for (int at = 0; static_cast<size_t>(at) * size < usable.size(); ++at) {
     const auto tokens = usable.subspan(static_cast<size_t>(at) * size, size);
     const BlockHash parent = std::exchange(hash, prefixes.cache().Chain(hash, tokens));
@@ -200,8 +200,8 @@ void KvGate::Advance(Engine& engine, double now) {
   if (fetch.ranks_ended == group_.num_ranks()) End(engine, now);
 }
 
-/// True when lookups find all blocks that arrived. If the cache was flushed meanwhile, a running sequence may have
-/// cached other blocks under the same hashes, and lookups then fail.
+/// True when lookups find all blocks that arrived. After a flush of the cache, a running sequence may have cached other
+/// blocks under the same hashes; lookups then fail.
 bool KvGate::CanGoOn(const Fetch& fetch, const Engine& engine) const {
   const PrefixSharing& prefixes = engine.blocks().prefixes();
   const auto& [salt, adapter, tokens] = fetch.prompt;

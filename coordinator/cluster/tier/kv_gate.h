@@ -29,8 +29,8 @@ class KvGate {
   KvGate(KvStore& store, GroupBlocks& group, std::function<void()> wake);
   ~KvGate();
 
-  /// Takes a call. Calls `enter` immediately or in a later round, but never after the arrival has been abandoned. Calls
-  /// of different clients take turns.
+  /// Takes a call. Calls `enter` immediately or in a later round, but never after the arrival has been abandoned. The
+  /// clients whose calls wait take turns.
   void Pass(const std::string& client, Arrival arrival, std::function<void(Arrival)> enter, Engine& engine, double now);
   /// Brings all stored blocks of a prompt back without a call, however fast computing is. Calls `done` in a later
   /// round, at the latest after kBringSeconds.

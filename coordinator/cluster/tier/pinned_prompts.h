@@ -23,8 +23,8 @@ class PinnedPrompts {
       : store_(store), engine_(engine), replica_(replica), num_replicas_(num_replicas) {}
 
   /// Pins the cached leading blocks of the prompt for `seconds` from `now` on (engine's clock) under its name, and
-  /// keeps the name. An earlier pin of the name ends. Returns the engine's id; returns nothing when no block is cached
-  /// or too much is pinned.
+  /// stores the name. An earlier pin of the name ends. Returns the engine's id of the pin; nullopt when no block is
+  /// cached or too much is pinned.
   std::optional<uint64_t> Pin(StoredPin pin, double seconds, double now);
   /// Ends the pin and forgets its name. False when no pin has the id.
   bool Unpin(uint64_t id);
@@ -34,8 +34,7 @@ class PinnedPrompts {
   /// Returns the name of a pin; empty when the pin has no name.
   std::string NameOf(uint64_t id) const;
 
-  /// Brings the blocks of pins that the store keeps back into the cache, and pins them. Called after the workers were
-  /// replaced.
+  /// Brings the stored blocks of pins back into the cache, and pins them. Called after the workers were replaced.
   void Restore(KvGate& gate, double now);
   /// Called in every round of the engine's loop. Records uses of the pinned blocks' files, so that the files do not
   /// expire.

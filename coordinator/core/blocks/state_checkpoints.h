@@ -46,7 +46,7 @@ class StateCheckpoints {
   /// Makes `blocks`, which the caller holds, the checkpoint of the cached block `end`. Returns the checkpoint's id;
   /// returns 0 and changes nothing when `end` already has a checkpoint.
   CheckpointId Keep(BlockId end, std::span<const BlockId> blocks);
-  /// Removes a checkpoint; sequences that started there keep its blocks. Ignores unknown ids.
+  /// Removes a checkpoint; sequences that started there still hold its blocks. Ignores unknown ids.
   void Forget(CheckpointId id);
   /// Removes the checkpoint, if any, to which the block belongs as a part or as the end.
   void ForgetOf(BlockId block);

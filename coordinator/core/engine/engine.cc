@@ -101,7 +101,7 @@ void Engine::RestoreDeadlines(const Request& request) {
   deadlines_.push({request.arrival_seconds + MaxSeconds(request), request.id});
 }
 
-/// Tells the decision log how many guessed tokens of an ended request were right, by source.
+/// Records in the decision log how many draft tokens of an ended request were accepted, by source.
 void Engine::TellDrafts(const Request& request) {
   constexpr DecisionKind kKinds[kDraftSources] = {DecisionKind::kDraftedByPrediction, DecisionKind::kDraftedFromText,
                                                   DecisionKind::kDraftedFromAnswers, DecisionKind::kDraftedByModel,

@@ -78,8 +78,8 @@ class LearnedCost {
     covariance_ = (1 - kNew) * (covariance_ + kNew * by_context * by_seconds);
   }
 
-  /// Returns the seconds per token that one more token of context adds, by least squares. kLittle keeps the slope near
-  /// 0 while all contexts are of similar length, because noise would otherwise determine the slope.
+  /// Returns the seconds per token that one more token of context adds, by least squares. kLittle makes the slope
+  /// nearly 0 while all contexts are of similar length; noise would otherwise determine it.
   double Slope() const {
     constexpr double kLittle = 128.0 * 128.0;  // tokens squared
     return std::max(0.0, covariance_ / (variance_ + kLittle));

@@ -21,7 +21,7 @@ struct Room {
   int a, b;
 };
 
-/// Estimates whether a waiting request fits beside the running ones. The request must fit with all its known tokens
+/// Estimates whether a waiting request fits beside the running requests. The request must fit with all its known tokens
 /// beside the tokens that running requests still compute and will soon sample. So a newly admitted request rarely
 /// causes a preemption.
 class RoomEstimate {

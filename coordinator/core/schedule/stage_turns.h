@@ -11,7 +11,7 @@ namespace quire {
 /// Divides the decodes among steps if the workers form a pipeline (SchedulerLimits::num_stages). The first stage cannot
 /// compute a sequence again before the last stage has sampled the sequence's token. So successive steps compute
 /// different sequences: with S stages, each step has 1 / S of the decodes. Beams and chunks are not divided: the beams
-/// of a request go on only when tokens have been sampled for all of them, and chunks sample no tokens.
+/// of a request continue only when tokens have been sampled for all of them, and chunks sample no tokens.
 class StageTurns {
  public:
   StageTurns(const SchedulerLimits& limits, const RunningSet& running) : limits_(limits), running_(running) {}
@@ -27,7 +27,7 @@ class StageTurns {
  private:
   const SchedulerLimits& limits_;
   const RunningSet& running_;
-  std::vector<Sequence*> ready_, drawing_;  // decodes without and with pending tokens; kept for their memory
+  std::vector<Sequence*> ready_, drawing_;  // decodes without and with pending tokens; their memory is used again
 };
 
 }  // namespace quire

@@ -35,9 +35,9 @@ int TokensWithin(const Span& length, const LearnedCost& cost, int64_t context) {
 
 }  // namespace
 
-/// Returns the number of tokens of a step that keeps the target for the time between two tokens of a stream. The step
-/// has room for every decode, and Scheduler serves decodes before chunks. Prompts get the remaining time, but at least
-/// a few tokens. Without decodes no client waits for its next token, and no target applies.
+/// Returns the number of tokens of a step whose time meets the target for the time between two tokens of a stream. The
+/// step has room for every decode, and Scheduler serves decodes before chunks. Prompts get the remaining time, but at
+/// least a minimum of tokens. Without decodes no client waits for its next token, and no target applies.
 int StepLength::TokensForTarget() const {
   const int limit = limits_.max_step_tokens;
   if (limits_.target_step_seconds <= 0) return limit;

@@ -21,7 +21,7 @@ class StepLength {
   /// fit into the step's target time.
   int TokensAlone() const;
   /// Returns the number of tokens of a step, decodes included, while several clients are active and for a while
-  /// afterwards. Decodes that do not fit take turns.
+  /// afterwards. Decodes that do not fit into one step take turns.
   int TokensInCompany() const;
 
  private:

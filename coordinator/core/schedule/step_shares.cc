@@ -71,9 +71,9 @@ int StepShares::ShareStep(int most, StepDraft& draft) {
 }
 
 /// Chooses the requests for whose beams this step samples, about `tokens` beams in all, and lets the other requests sit
-/// out. All beams of a request are sampled in the same step, so requests take turns, between clients and within a
-/// client. The most senior request never sits out; of the other requests at least one takes part. Returns the number of
-/// beams for which the step samples.
+/// out. All beams of a request are sampled in the same step, so requests take turns. Clients alternate, and so do the
+/// requests of a client. The most senior request never sits out; of the other requests at least one takes part. Returns
+/// the number of beams for which the step samples.
 int StepShares::BeamsTakeTurns(int tokens) {
   int beams = 0;
   for (auto& [name, account] : queue_.clients()) beams += account.use.beams;
@@ -113,10 +113,10 @@ void StepShares::CountDemand(Request& request) {
 }
 
 /// Splits the tokens max-min fair: the client with the least demand is served first, and no client gets more than an
-/// even part of the remainder. Within a client, decodes and chunks get half each, plus what the other half leaves; an
-/// odd token goes to either in turn. The client of the most senior request gets one extra token, so that this request
-/// computes something in every step. The parts together never exceed the step; otherwise the youngest request would
-/// find no token left in step after step.
+/// even part of the remainder. Within a client, decodes and chunks get half each, plus what the other half leaves over;
+/// an odd token goes to them alternately. The client of the most senior request gets one extra token, so that this
+/// request computes something in every step. The parts together never exceed the step; otherwise the youngest request
+/// would find no token left in step after step.
 void StepShares::SplitStep(int tokens, StepDraft& draft) {
   std::vector<ClientAccount*>& sharers = draft.sharers;
   std::ranges::stable_sort(sharers, {}, [](const ClientAccount* account) { return account->use.demand(); });

@@ -13,8 +13,8 @@ class StepShares {
   StepShares(WaitingQueue& queue, const RunningSet& running) : queue_(queue), running_(running) {}
 
   /// Splits the step evenly between the clients with work. Tokens that a client does not need go to the others. `most`:
-  /// the wanted number of tokens of the step. Returns the step's number of tokens. It exceeds `most` if the beams and
-  /// one token for each client need more, but never draft.budget.
+  /// the wanted number of tokens of the step. Returns the step's number of tokens. This number exceeds `most` if the
+  /// beams and one token for each client need more, but it is at most draft.budget.
   int ShareStep(int most, StepDraft& draft);
   /// Returns the number of the request's sequences that decode in the step being planned, if there are blocks for them.
   static int DecodesOf(const Request& request, const StepDraft& draft);

@@ -36,7 +36,7 @@ struct ClientAccount {
     bool passed_over = false;       // no request of the client is admitted in this round of turns
     bool gave_way = false;          // one of its requests was preempted for another client, so this plan admits none
     bool stands_back = false;       // other clients go first in this round of turns
-    bool left_room = false;         // it stands back although its request, above a share by itself, would fit
+    bool left_room = false;         // it stands back although its request, larger than a share, would fit
     Request* picked = nullptr;      // a waiting request that goes before the client's next one; null: none
     int decodes = 0, beams = 0;     // sequences with one token to compute, beams counted apart
     int64_t chunks = 0;             // tokens to compute of the client's other sequences
@@ -68,7 +68,7 @@ class WaitingQueue {
   int num_active() const { return num_active_; }
   /// Returns the waiting client whose turn it is; null: all are passed over. Clients that stand back come last.
   ClientAccount* Next();
-  /// Begins a round of turns: clears the marks of the last round, but passes over the clients that gave way.
+  /// Begins a round of turns: clears the marks of the last round, but passes over the clients with gave_way set.
   void BeginTurns();
   /// Begins a plan: clears passed_over, gave_way, stands_back, left_room and picked of all clients.
   void BeginPlan();

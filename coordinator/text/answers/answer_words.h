@@ -18,7 +18,7 @@ inline constexpr const char* kBlanksBefore = "[ \\t\\r\\n]{0,4}";
 std::string BesideWords(const std::vector<std::string>& words, std::string_view never_first, std::string_view never);
 
 /// Returns a regular expression for any text that does not contain `mark`. The first byte of `mark` must not occur in
-/// the rest of `mark`.
+/// it again.
 std::string TextWithoutMark(std::string_view mark);
 
 /// Returns a regular expression for the beginning of an answer that is no call in the format `llama3_json`: the answer

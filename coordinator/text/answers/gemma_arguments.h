@@ -9,8 +9,8 @@
 namespace quire {
 
 /// Converts the arguments of Gemma 4's calls, {key:<|"|>text<|"|>,other:[1,true]}, into a JSON object, while they
-/// arrive. Keys and strings may also stand in quotation marks, as in JSON. A word without quotation marks is a number,
-/// a literal, or a value whose type the tool's schema gives.
+/// arrive. Keys and strings may also have quotation marks, as in JSON. A word without quotation marks is a number, a
+/// literal, or a value whose type the tool's schema gives.
 class GemmaArguments {
  public:
   enum class Status { kMore, kDone, kError };

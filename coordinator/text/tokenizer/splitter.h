@@ -19,7 +19,7 @@ class SplitBudget {
   ~SplitBudget();
 
   /// Call it before each piece of work that uses no pattern, with the number of bytes to process. Throws Stopped when
-  /// `stop` asks for it, and Error when the time is up. Looks at the clock only after enough bytes.
+  /// `stop` asks for it, and Error when the time is up. Reads the clock only after a certain number of bytes.
   void Check(size_t bytes);
 
  private:
@@ -33,7 +33,7 @@ class SplitBudget {
 class Splitter {
  public:
   /// Compiles the pattern. Throws Error when the pattern is too long, does not compile, or contains \K, which changes
-  /// where a match begins. In the latter two cases the Error names the place in the pattern.
+  /// where a match begins. If the pattern does not compile or contains \K, the Error names the position in the pattern.
   explicit Splitter(const std::string& pattern);
   ~Splitter();
   Splitter(Splitter&&) noexcept;

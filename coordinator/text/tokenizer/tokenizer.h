@@ -44,8 +44,8 @@ class Tokenizer {
     std::vector<TokenId> tokens;
     int second = 0;  // index of the first token of type 1; 0: all tokens have type 0
   };
-  /// Joins the tokens of two texts with special tokens between and around them. To keep to `most` tokens, shortens the
-  /// longer text first, at its end, like HF's "longest_first". Throws Error when the tokenizer joins no pairs.
+  /// Joins the tokens of two texts with special tokens between and around them. To stay within `most` tokens, shortens
+  /// the longer text first, at its end, like HF's "longest_first". Throws Error when the tokenizer joins no pairs.
   JoinedPair JoinPair(std::vector<TokenId> first, std::vector<TokenId> second, size_t most = SIZE_MAX) const;
 
   /// True when the bytes of the text prove, without encoding, that it has more than num_tokens tokens.
@@ -93,7 +93,7 @@ class Tokenizer {
   bool words_are_apart_ = false;    // no merge joins text before a mark to the mark
   // Tokens by their text, for pieces that need no merges. Empty unless whole_words_first is set.
   std::unordered_map<std::string, TokenId, KeyedHash, std::equal_to<>> whole_words_;
-  /// as_written_ tokens are searched in the original text, then in_normalized_ tokens in the normalised rest.
+  /// as_written_ tokens are searched in the original text, then in_normalized_ tokens in the other text, normalised.
   AddedTokenFinder as_written_, in_normalized_;
 };
 

@@ -188,7 +188,7 @@ std::vector<SentencePieceModel::Piece> ReadPieces(const GgufFile& gguf, const To
   return pieces;
 }
 
-/// Reads a vocabulary of SentencePiece's BPE, which has scores in place of a list of merges.
+/// Reads a vocabulary of SentencePiece's BPE, which has scores instead of a list of merges.
 void ReadScores(const GgufFile& gguf, TokenizerData& data) {
   SetMetaspace(gguf, data);
   data.merges = MergesByScore(ReadPieces(gguf, data));
@@ -266,7 +266,7 @@ TokenizerData TokenizerDataFromGguf(const GgufFile& gguf) {
 std::string JoinedTemplates(const std::string& plain, const std::string& with_tools) {
   if (plain.empty() || with_tools.empty() || plain == with_tools) return plain.empty() ? with_tools : plain;
   // Jinja drops the line break at the end of a template, and whitespace next to statements. An empty expression at both
-  // ends of each template keeps its other whitespace.
+  // ends of each template preserves its other whitespace.
   const auto whole = [](const std::string& text) {
     return "{{ '' }}" + text.substr(0, text.size() - (text.ends_with('\n') ? 1 : 0)) + "{{ '' }}";
   };
