@@ -9,7 +9,7 @@
 
 // An earlier kernel may still use the memory that these kernels read and write (except weights), so each kernel first
 // waits for the kernel before it. Each later kernel waits in the same way, so it may start while its predecessor still
-// runs. Each kernel is written out in full, with its thread indices, so that a reader sees in one place what it reads
+// runs. Each kernel has its own full code with thread indices, so that a reader sees in one place what the kernel reads
 // and writes.
 namespace quire::kernels {
 

@@ -79,7 +79,7 @@ class LatentLoader {
   static __device__ int Lane() { return simt::ThreadX() % 32; }
   static __device__ int Warp() { return simt::ThreadX() / 32; }
 
-  /// Reads the block of the thread's row of a tile; -1: the row is behind the end.
+  /// Reads the block of the thread's row of a tile; -1: the row is after the work's end.
   __device__ void ReadBlock(int tile) {
     const int position = tile * kLatentTokens + Lane();
     block_ = -1;

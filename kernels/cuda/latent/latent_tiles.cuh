@@ -168,7 +168,7 @@ struct LatentTiles {
     }
   }
 
-  /// Turns scores into weights relative to the rows' largest score so far, and rescales the sums.
+  /// Turns scores into weights relative to the rows' largest score until now, and rescales the sums.
   static __device__ void Weigh(Rows& rows, Weights& weights) {
     float rescale[2];
     bool changes = false;

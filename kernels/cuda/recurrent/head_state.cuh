@@ -8,9 +8,9 @@ namespace quire::kernels {
 __device__ inline float Softplus(float x) { return x > 20 ? x : simt::Log1p(simt::Exp(x)); }
 
 /// Half of the rows, from row `first` on, of one column of a value head's state; lane l and lane l + 16 have the two
-/// halves of a column. Rows beyond key_dim are zeros, and stay zeros as long as the keys are zero there. There are four
-/// sums, one for each row number modulo 4, so that additions need not wait for each other. All lanes of a warp must
-/// call the functions together.
+/// halves of a column. Rows beyond key_dim are zeros, and stay zeros as long as the keys have zeros in these
+/// dimensions. There are four sums, one for each row number modulo 4, so that additions need not wait for each other.
+/// All lanes of a warp must call the functions together.
 template <int kRows>
 struct HeadColumn {
   float s[kRows];
