@@ -99,7 +99,7 @@ class Rank {
     }
   }
   uint64_t sum() const { return sum_; }
-  double TakeSeconds() { return std::exchange(seconds_, 0); }  // seconds of this thread for draws since the last call
+  double TakeSeconds() { return std::exchange(seconds_, 0); }  // seconds this thread sampled since the last call
 
  private:
   void Add(SlotId slot) {

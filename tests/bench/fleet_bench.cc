@@ -185,8 +185,8 @@ class Fleet {
  public:
   Fleet(int replicas, int sequences) : replicas_(static_cast<size_t>(replicas)), at_once_(sequences) {}
 
-  /// Keeps `sequences` requests running until three times as many have ended. When a third of them has ended, a quarter
-  /// of the replicas is lost; these replicas return when two thirds have ended.
+  /// Replaces ended requests, so that `sequences` requests run, until three times as many have ended. When a third of
+  /// these has ended, a quarter of the replicas is lost; these replicas return when two thirds have ended.
   void Run() {
     const int64_t total = 3 * int64_t{at_once_};
     const auto begin = Clock::now();

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""plan_speed.py MODEL[:FLAG...] ...: compares the predictions of `quire plan` with the measurements of `quire bench latency`, for prompts of
-512 and 2,048 tokens and for the decode steps of one sequence after such a prompt. Prints medians over rounds; the environment variable
-ROUNDS sets their number (default 3). The peak rates from which a plan is computed
-are measured immediately before and after each run."""
+"""plan_speed.py MODEL[:FLAG...] ...: compares the predictions of `quire plan` with the measurements of `quire bench latency`, for prompts
+of 512 and 2,048 tokens and for the decode steps of one sequence after such a prompt. Prints medians over rounds; the environment variable
+ROUNDS sets their number (default 3). The peak rates, from which a plan is computed, are measured immediately before and after each run."""
 import json
 import os
 import statistics

@@ -1,4 +1,4 @@
-// Tests the descriptions, weights and refusals of model families whose layers keep states (hybrids).
+// Tests the descriptions, weights and refusals of model families whose layers have recurrent states (hybrids).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -300,7 +300,7 @@ TEST(PoolingRequestTest, ErrorForAnUnknownPrompt_NamesAFewPrompts_HoweverManyThe
   EXPECT_NE(error_of().find("and 4982 others"), std::string::npos);
 }
 
-/// A copy of a golden model, whose files a test may change.
+/// A copy of a golden model. Tests may change its files.
 class ChangedModel {
  public:
   explicit ChangedModel(const std::string& name) {

@@ -2,7 +2,7 @@
 """container_run.py FOLDER [BUILD]: builds deploy/docker/cpu.Dockerfile over a base image made by debootstrap, and runs the image as
 deploy/docker/compose.yaml says. podman runs for an ordinary user without rights on this machine. The server answers, survives a
 killed worker, and stops cleanly. Run by hand, as root: the script makes the user and removes it. Needs debootstrap, podman, crun,
-uidmap, iproute2, PyYAML, the distribution's mirror and PyPI. FOLDER keeps the base for the next run.
+uidmap, iproute2, PyYAML, the distribution's mirror and PyPI. The base stays in FOLDER for the next run.
 With BUILD, the files installed from that build replace the result of the first stage, which compiles for more than half an hour.
 If CCACHE_DIR is set, the first stage uses a copy of that folder."""
 import contextlib

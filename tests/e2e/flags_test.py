@@ -74,7 +74,7 @@ class FlagCase(unittest.TestCase):
         self.together([{"prompt": [i], "max_tokens": longest - 1} for i in range(sequences)])
 
     def together(self, requests, meanwhile=lambda: None):
-        """Sends requests at the same moment; `meanwhile` is called once all of them wait. Then all of them are computed."""
+        """Sends requests at the same time. Calls `meanwhile` once all requests wait. Then lets the server compute all of them."""
         clients = [threading.Thread(target=self.complete, kwargs=fields) for fields in requests]
         self.server.post("/admin/pause", {}, admin=True)
         try:
@@ -90,7 +90,7 @@ class FlagCase(unittest.TestCase):
 
 
 class PlainTest(FlagCase):
-    """Tests a server with only the flags that every server here has."""
+    """Tests a server with only the flags that every server of this file has."""
 
     @classmethod
     def setUpClass(cls):
@@ -253,7 +253,7 @@ class PlainTest(FlagCase):
 
 
 class BatchTest(FlagCase):
-    """Tests a server that keeps files and batches, with small limits."""
+    """Tests a server with a batch directory, with small limits."""
 
     @classmethod
     def setUpClass(cls):

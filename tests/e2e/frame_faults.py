@@ -48,7 +48,7 @@ os.environ["PATH"] = {os.environ["PATH"]!r}
 os.execvp("mpirun", ["mpirun"] + arguments)
 """)
         os.chmod(shim, 0o755)
-        # Workers find the lease's socket beside the data socket. That connection belongs to the coordinator itself.
+        # Workers find the lease's socket beside the data socket. Workers connect to the coordinator itself on that socket.
         return {"PATH": f"{self.directory}:{os.environ['PATH']}"}
 
     def __enter__(self):
