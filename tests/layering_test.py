@@ -66,7 +66,7 @@ PUBLIC_FUNCTIONS_ALLOWED = {
     "worker/engine/sequence_table.h": "the vocabulary, and with it the maker of constraints, comes after the table",
 }
 
-# Folders whose own files stand above and below the folders inside them, with the reason.
+# Folders with files that include folders inside them, and with files that those folders include; with the reason.
 BOTH_SIDES = {
     "comm/model": "the description of a model is filled in by its family, and the list of families stands beside the description",
 }
@@ -258,7 +258,7 @@ def check_lengths(path, text, breach):
 
 def circle_of_rooms(folder, includes):
     """Returns rooms of a folder that include each other in a circle, or nothing. A room is a folder inside `folder`, taken whole
-    with all folders inside it. The files that stand in `folder` itself are one room, too, named `folder`. `includes` has the
+    with all folders inside it. The files directly in `folder` are one room, too, named `folder`. `includes` has the
     headers that each file includes."""
     def room_of(path):
         inside = path[len(folder):].lstrip("/").split("/")

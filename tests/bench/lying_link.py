@@ -37,9 +37,8 @@ PROMISED = 2.0  # seconds in which a loss is found, on a machine that is not bus
 
 
 def carry(tuns, settings):
-    """Carries packets between the two devices. settings: (the form of a value of LINKS, with switches) [rate in Gbit/s, delay in ms,
-    fraction of lost packets, fraction of packets that arrive late and out of order, then for each device 1 if its packets pass and 0 if
-    not]."""
+    """Carries packets between the two devices. settings: [rate in Gbit/s, delay in ms, fraction of lost packets, fraction of packets that
+    arrive late and out of order, then for each device 1 if its packets pass and 0 if not]."""
     os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
     queues = {tun: [] for tun in tuns}  # for each sending device: (time of arrival in seconds, packet)
     free = dict.fromkeys(tuns, 0.0)

@@ -114,7 +114,7 @@ class SizesTest(unittest.TestCase):
     @staticmethod
     @contextlib.contextmanager
     def two_models(memory):
-        """Yields the path of a topology file with two models. They are loaded on request, and may take `memory` bytes together."""
+        """Yields the path of a topology file with two models. The models are loaded on request, and may take `memory` bytes together."""
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
             json.dump({"models": [{"name": name, "path": TINY, "load": "request"} for name in ("a", "b")], "models_memory": str(memory)}, file)
             file.flush()

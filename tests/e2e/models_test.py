@@ -16,7 +16,7 @@ from hybrids_test import copy_with_tokenizer
 from server import QUIRE, ROOT, TINY, Server
 
 GOLDEN = os.path.join(ROOT, "tests", "golden")
-NAMES = {"first": "gqa", "second": "mha", "third": "mqa"}  # name here: golden model
+NAMES = {"first": "gqa", "second": "mha", "third": "mqa"}  # name in this test: golden model
 FOLDER = tempfile.TemporaryDirectory(prefix="quire-models-")
 
 

@@ -21,7 +21,7 @@ SOURCES = ("openai/data_port.cc", "openai/page_api.cc", "openai/response_pages.c
 
 
 def routes_of_code():
-    """Returns {(method, path)} as the sources list them; "*" stands for the text after a prefix."""
+    """Returns the set of (method, path) that the sources list; "*" stands for the text after a prefix."""
     routes = set()
     for name in SOURCES:
         with open(os.path.join(ROOT, "coordinator", "api", name), encoding="utf-8") as f:

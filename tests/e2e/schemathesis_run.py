@@ -20,7 +20,7 @@ CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,re
 def main():
     program = sys.argv[1]
     seconds = int(sys.argv[2]) if len(sys.argv) > 2 else 300
-    # A short context keeps answers short, so that many requests are tried.
+    # A short context makes answers short, so that many requests are tried.
     with Server("--threads-per-worker", "1", "--max-model-len", "64", model=TINY) as server, tempfile.TemporaryDirectory() as directory:
         config = os.path.join(directory, "schemathesis.toml")
         with open(config, "w", encoding="utf-8") as f:

@@ -54,7 +54,7 @@ def words(server_key=None):
         (GREETING + announcement(6, 1 << 40), True),
         (GREETING + hello[:100], False),
         (GREETING + hello, False),
-        (GREETING + hello + announcement(6), True),  # a long frame in place of an INITIATE
+        (GREETING + hello + announcement(6), True),  # a long frame instead of an INITIATE
         (GREETING.replace(b"CURVE", b"NULL\0") + b"\x04\x19\x05READY\x0bSocket-Type\0\0\0\x06DEALER" + announcement(2), True),
         (b"GET / HTTP/1.1\r\n\r\n", True),
         (b"\x16\x03\x01\x02\x00", True),

@@ -110,7 +110,8 @@ class ToolCase(unittest.TestCase):
                 for choice in answer["choices"]]
 
     def check(self, calls, least=1):
-        """Checks that there are at least `least` calls, and that every call names a tool whose schema accepts the arguments."""
+        """Checks that there are at least `least` calls, and that the arguments of every call satisfy the schema of the tool that it
+        names."""
         self.assertGreaterEqual(len(calls), least)
         for name, arguments in calls:
             jsonschema.validate(json.loads(arguments), SCHEMAS[name])
@@ -361,7 +362,7 @@ class ThoughtBudgetTest(ToolCase):
                                      ({"enable_thinking": False, "logit_bias": {str(self.A): 60, str(ord("x") - 33): 50}}, None)):
                 body = {"temperature": 0, "max_tokens": 40, "thinking_token_budget": 4 + ("enable_thinking" not in fields), **form, **fields}
                 message = self.chat(**body)["choices"][0]["message"]
-                if "enable_thinking" not in fields:  # the opening token is drawn again and again
+                if "enable_thinking" not in fields:  # the opening token is sampled again and again
                     self.assertEqual((message["content"], bool(message["reasoning_content"])), (text, True), body)
                 else:
                     self.assertEqual((message["content"], message.get("reasoning_content")), (text, thoughts), body)

@@ -32,7 +32,8 @@ BEAMS = [1, 2, 3, 4, 8]
 PENALTIES = [0.0, 0.0, 1.0, 2.0, -1.0, -1.0]
 STOPPING = [False, True, "never"]
 NEW_TOKENS = [1, 5, 20, 20, 40, 40]
-# The pairs of early_stopping settings that the cases, in turn, must tell apart. Few random cases do so by chance.
+# The pairs of early_stopping settings that the cases must tell apart: entry i is for case i modulo the length. Few random cases do so by
+# chance.
 TELLING = [None, (False, "never"), None, (False, True), None, None, (False, True)]
 
 

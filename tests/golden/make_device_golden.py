@@ -4,7 +4,7 @@ the CUDA engine serves. Needs: pip install torch transformers.
 
   make_device_golden.py build/tests/write_device_models [NAME...]   all models, or the named ones, whose entries are replaced
 
-The weights are not kept: the test writes the same files again, and compares their checksum."""
+The weights are not stored: the test writes the same files again, and compares their checksum."""
 import json
 import os
 import random

@@ -170,7 +170,7 @@ def continue_greedily(model, ids):
 
 @torch.no_grad()
 def check_without_cache(model, ids, tokens, logprobs):
-    """Checks that one pass without a cache gives the same result. HF's cache of a sliding window might drop too much."""
+    """Checks that one pass without a cache gives the same result. HF's cache of a sliding window might drop too many tokens."""
     rows = torch.log_softmax(model(input_ids=torch.tensor([ids + tokens]), use_cache=False).logits[0].double(), -1)
     for i, (token, logprob) in enumerate(zip(tokens, logprobs)):
         row = rows[len(ids) - 1 + i]

@@ -154,8 +154,8 @@ FLOAT8 = torch.float8_e4m3fn
 
 
 def nvfp4(weight):
-    """Returns the packed codes, an FP8 scale for every 16 columns of a row, the scale of these scales, and the numbers that the codes stand
-    for."""
+    """Returns the packed codes, an FP8 scale for every 16 columns of a row, the scale of these scales, and the numbers that the codes
+    encode."""
     rows, cols = weight.shape
     groups = weight.reshape(rows, -1, 16)
     whole = weight.abs().max() / (6 * 448)

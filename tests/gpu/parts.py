@@ -210,6 +210,6 @@ def run(part, pack, folder, env, seconds, log):
 
 def allowance(part, later, left):
     """Returns how many of the `left` seconds a part may take: its limit, plus unused time of earlier parts up to the same amount, as long
-    as all later parts keep their limits."""
+    as the time for the limits of all later parts remains."""
     spare = left - sum(p.limit for p in later) - plan.SECONDS_PER_PART * (1 + len(later)) - plan.FIXED_SECONDS
     return min(max(part.limit, min(2 * part.limit, spare)), left - plan.FIXED_SECONDS)

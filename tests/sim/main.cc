@@ -94,7 +94,7 @@ void OnSignal(int signal) {
   ::raise(signal);
 }
 
-/// Runs a seed. Returns 0 when every promise was kept, otherwise the exit status.
+/// Runs a seed. Returns 0 when no promise was broken, otherwise the exit status.
 int Live(uint64_t seed, Outcome& total) {
   current_seed = seed;
   try {

@@ -142,7 +142,7 @@ void Crowd(uint64_t seed, Scenario& scenario) {
   }
 }
 
-/// In half of the runs, the model carries a state from token to token.
+/// In half of the runs, the model has a recurrent state.
 void GiveStates(uint64_t seed, Scenario& scenario) {
   Random random = RandomOf(seed, Draws::kStates);
   BlockManagerOptions& blocks = scenario.engine.blocks;

@@ -80,7 +80,7 @@ BatchMember SimWorker::TextOf(const BatchMember& member) const {
   return {member.slot, 0, member.slice.tokens, member.draws};
 }
 
-/// Checks that the unfinished passes in slices together have no more tokens than the rows that workers keep.
+/// Checks that the unfinished passes in slices together have no more tokens than the rows that workers may store.
 void SimWorker::CheckKeptRows() const {
   int64_t rows = 0;
   for (SlotId slot = 0; slot < static_cast<SlotId>(limits_.max_running); ++slot) {
@@ -179,8 +179,8 @@ StepResult SimWorker::Execute(const Frame& frame) {
   for (const BatchMember& member : batch) CheckWhole(member);
   for (const BatchMember& member : batch) CheckState(member, member.start);
   // As in each layer of a forward pass, all new keys and values are written before any query reads. The first slice of
-  // a pass writes the keys and values that stand for those of all layers. The blocks must still hold them at each later
-  // slice.
+  // a pass writes the hashes that represent the keys and values of all layers. The blocks must still hold these hashes
+  // at each later slice.
   for (const BatchMember& member : batch) {
     if (member.slice.begin == 0) Write(TextOf(member));
   }

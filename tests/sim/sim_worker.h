@@ -28,7 +28,7 @@ class SimWorker {
   void SetAdapters(const std::vector<int32_t>& adapters) { limits_.later_adapters = adapters; }
 
   /// Copies to the host the blocks of a request that leaves this worker. Copy later moves the blocks from host to host,
-  /// or from device to device, to the places where another worker would receive them.
+  /// or from device to device, to the blocks in which another worker would receive them.
   void SwapOut(const std::vector<BlockCopyPair>& moves) { Move(moves, device_, host_); }
   void Copy(const std::vector<BlockCopyPair>& pairs, MigrationWay way) {
     std::vector<KvValue>& pool = way == MigrationWay::kHost ? host_ : device_;

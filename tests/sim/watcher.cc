@@ -104,7 +104,7 @@ void Watcher::OnAdmitted(const Decision& d) {
 }
 
 /// True when passes over whole prompts are under way, and the request may have to wait for their end, because its
-/// prompt may be too long for the rest of a step.
+/// prompt may be too long for what is left of a step.
 bool Watcher::MayWaitForPasses(const Request& request) const {
   const auto in_pass = [](const Request* other) { return other->InPass(); };
   return request.num_prompt_tokens() > 1 && std::ranges::any_of(engine_.scheduler().running(), in_pass);
@@ -173,8 +173,8 @@ bool Watcher::MayStandBack(const Request& request) const {
   return use.sequences > ShareOfPlaces() || (turns_.Runs(request.client) && use.blocks > ShareOfBlocks());
 }
 
-/// Checks the running sequences that are kept free for other clients (KeptRoom). When a request was last preempted in
-/// favour of a client, the number of running sequences that this client then had is kept for it during some steps.
+/// Checks the running sequences that are reserved for other clients (KeptRoom). When a request was last preempted in
+/// favour of a client, the number of running sequences that this client then had is reserved for it during some steps.
 /// Another client with running requests must not take them.
 void Watcher::CheckKeptRoom(const Request& request) const {
   const auto of_it = [&](const Request* r) { return r == &request; };
@@ -228,7 +228,7 @@ std::vector<RequestId> Watcher::ReturningBefore(const Request& request) const {
 }
 
 /// False when the pool has enough blocks for the request, for everything that all running and returning requests can
-/// take soon, for the blocks that are kept for other clients, and for the watermark.
+/// take soon, for the blocks that are reserved for other clients, and for the watermark.
 bool Watcher::MayLackBlocks(const Request& request) const {
   const BlockManager& blocks = engine_.blocks();
   const int watermark = static_cast<int>(engine_.options().blocks.watermark * blocks.num_usable());

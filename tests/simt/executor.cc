@@ -30,7 +30,7 @@ Options& CurrentOptions() {
 }
 
 Executor& Executor::Make() {
-  thread_local Executor executor;  // keeps the fibers' stacks from launch to launch
+  thread_local Executor executor;  // the fibers' stacks are used again in the next launch
   current_ = &executor;
   return executor;
 }

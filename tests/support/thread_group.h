@@ -102,7 +102,7 @@ class ThreadGroup {
   /// Returns the log-probabilities of prompts from the last awaited step.
   const std::vector<PromptScores>& scores() const { return scores_; }
 
-  /// Returns the draft model's guesses after the last awaited step.
+  /// Returns the draft model's drafts after the last awaited step.
   const std::vector<Draft>& guesses() const { return guesses_; }
 
   /// Returns the number of steps that finished after a rank had begun the next step.
