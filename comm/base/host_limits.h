@@ -10,7 +10,7 @@ namespace quire {
 /// the limits of all control groups (v1 or v2) from this process's own group up to the root.
 struct MemoryRoom {
   int64_t total = INT64_MAX;      // the least limit
-  int64_t available = INT64_MAX;  // bytes that the tightest limit leaves; page cache is free, as the kernel can drop it
+  int64_t available = INT64_MAX;  // bytes left below the tightest limit; page cache counts as free
   std::string limited_by;         // the owner of the limit `total`: "the machine", or "control group /a/b (memory.max)"
 };
 

@@ -36,7 +36,7 @@ double MedianMicros(int rounds, int calls, void* stream, const std::function<voi
 struct PeerMemory {
   std::vector<void*> arenas;    // each rank's device memory, indexed by rank; empty if the devices share none
   uint32_t* control = nullptr;  // words that host and device share, at one address for both
-  std::string why_not;          // reason for empty arenas, equal on all ranks; for the log
+  std::string why_not;          // the reason when arenas is empty, equal on all ranks; for the log
 };
 
 /// Shares `bytes` zeroed bytes of every rank's device, and makes `control_words` zeroed 32-bit words that each rank's

@@ -153,7 +153,7 @@ void PeftReader::CheckTables() const {
   if (!head.empty() && config_.Targets(head) && !pairs_.contains(head_)) lacks(head, "target_modules");
 }
 
-/// Refuses a file without a parameter that the configuration targets in some layer.
+/// Refuses a file that lacks, in some layer, a parameter that the configuration targets.
 void PeftReader::CheckParameters() const {
   for (const std::string& wanted : config_.parameters()) {
     const auto is_wanted = [&](const std::string& name) { return AdapterConfig::Ends(wanted, name); };
