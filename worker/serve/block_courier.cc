@@ -85,7 +85,7 @@ BlockMemory BlockCourier::Pack(uint64_t ticket, BlockMemory blocks, bool arrives
   return {parcel.bytes};
 }
 
-/// Copies a state that has arrived into its blocks. Does nothing for transfers that carry no state.
+/// Copies a state that has arrived into its blocks. Does nothing for transfers without a state.
 void BlockCourier::Unpack(const BlockTransferEnd& end) {
   const auto found = states_.find(end.ticket);
   if (found == states_.end()) return;

@@ -39,15 +39,16 @@ class Gemm {
 
   static constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;
 
-  /// Queues the product, with the algorithm that Tune has chosen for its shape, or else with the library's first guess.
+  /// Queues the product, with the algorithm that Tune has chosen for its shape, or else with the first algorithm that
+  /// the library suggests.
   void Run(const GemmParams& params);
 
   /// True if the library supports the product on this device. FP8 depends on device and library version.
   bool Has(const GemmParams& params) const;
 
-  /// Times the library's best guesses for this shape and keeps the fastest one. Overwrites y. Each run takes the next
-  /// of `weights`, so that no weight is in a cache. Must not run while a graph is captured. Returns the seconds of the
-  /// fastest guess.
+  /// Times the algorithms that the library suggests first for this shape, and uses the fastest one from then on.
+  /// Overwrites y. Each run takes the next of `weights`, so that no weight is in a cache. Must not run while a graph is
+  /// captured. Returns the seconds of the fastest algorithm.
   double Tune(const GemmParams& params, std::span<const void* const> weights);
 
  private:

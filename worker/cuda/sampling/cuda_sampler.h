@@ -16,7 +16,7 @@ namespace quire {
 struct CudaSamplerSizes {
   std::vector<RankShard> shards;
   Rank rank;
-  int64_t max_rows;     // most rows that draw in one step
+  int64_t max_rows;     // most rows with a sampled token in one step
   int64_t max_running;  // number of slots
   int64_t max_model_len;
   int64_t row_stride;  // floats per row of logits; equal on all ranks, at least any shard

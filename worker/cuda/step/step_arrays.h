@@ -33,7 +33,7 @@ inline constexpr int64_t kEditsAtOnce = 16384;
 /// of B blocks.
 struct StepArrays {
   int32_t* token_ids;       // [T]
-  int32_t* from_slot;       // [T] slot whose last drawn token is this one; -1: the token is in token_ids
+  int32_t* from_slot;       // [T] slot with this token as its last sampled one; -1: the token is in token_ids
   int32_t* positions;       // [T]
   int64_t* slots;           // [T] cache slot; -1: padding
   int32_t* decode_context;  // [D]
@@ -63,8 +63,8 @@ struct StepArrays {
 
 /// Memory for the arrays of steps: two page-locked sets on the host, because the next step is built while the last
 /// step's copy may still run, and one set on the device. Arrays are packed as tightly as the step's sizes allow, so
-/// that one copy transfers little else. The addresses of the arrays depend only on the step's limits, so graphs of one
-/// size find them at the same addresses.
+/// that one copy transfers few unused bytes. The addresses of the arrays depend only on the step's limits, so graphs of
+/// one size find them at the same addresses.
 class StepBuffers {
  public:
   StepBuffers(const StepLimits& most, Device& device);
