@@ -177,7 +177,7 @@ class Simulation {
   std::map<SlotId, std::vector<TokenId>> last_guesses_;  // the draft model's last drafts, right or wrong
   int64_t swap_outs_ = 0, swap_ins_ = 0;                 // blocks that plans moved
   int64_t copied_ = 0, brought_ = 0;  // blocks that went to the host cache, and that came back, before this plan
-  int64_t num_drawn_ = 0, num_wanted_ = 0, num_computed_ = 0;  // draws; draws for unended sequences; tokens in plans
+  int64_t num_drawn_ = 0, num_wanted_ = 0, num_computed_ = 0;  // samples; samples of unended sequences; tokens in plans
   Outcome outcome_;
 };
 

@@ -406,7 +406,7 @@ class OneRankWithDraftModel {
   OneRankWithDraftModel() { executor_.AllocateBlocks(10); }
 
   /// Computes the tokens from position `start` on in `blocks`, and then the token that was sampled after them. Returns
-  /// the draft model's guess of the next 3 tokens.
+  /// the draft model's draft of the next 3 tokens.
   std::vector<TokenId> GuessAfter(const std::vector<TokenId>& tokens, int start, const std::vector<BlockId>& blocks) {
     StepPlan plan = Next();
     if (slot_ > 0) plan.released = {slot_ - 1};
@@ -494,8 +494,8 @@ TEST(PredictionLayerTest, Answers_HaveTheSameBits_WithGuessesOfAPredictionLayer)
   }
 }
 
-/// The layer guesses right only from the hidden state of the right position. The texts share their beginnings, so
-/// prefixes come from the cache, choices share blocks, and sequences are preempted.
+/// The layer's drafts are right only if it reads the hidden state of the right position. The texts share their
+/// beginnings, so prefixes come from the cache, choices share blocks, and sequences are preempted.
 TEST(PredictionLayerTest, Guesses_AreRight_WhenThePredictionLayerIsRight_AlsoAfterSwapsAndFromTheCache) {
   const test::ForeseenModel model;
   const ModelFiles files = model.Open(), layer = model.OpenPrediction();
@@ -517,7 +517,7 @@ TEST(PredictionLayerTest, Guesses_AreRight_WhenThePredictionLayerIsRight_AlsoAft
     const std::string where = fmt::format("{} ranks, {} blocks", plain.shares.size(), plain.num_blocks);
     ExpectSameBits(AnswersOf(files, asked, setup, nullptr, &with, true), right, where);
     const DraftCounts& counts = with.drafts[static_cast<size_t>(DraftSource::kLayer)];
-    // The last guess about an answer may reach beyond the answer's end, so a few guessed tokens are not accepted.
+    // The last draft may reach beyond the answer's end, so a few draft tokens are not accepted.
     EXPECT_GE(counts.accepted * 100, counts.tokens * 90) << counts.accepted << " of " << counts.tokens << ", " << where;
     EXPECT_LT(with.steps * 2, without.steps) << "fewer than half of the steps, " << where;
   }
