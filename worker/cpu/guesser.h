@@ -15,11 +15,10 @@
 
 namespace quire {
 
-/// The maker of drafts of a worker group, on rank 0 alone: a draft model, or a prediction layer of the served model. It
-/// predicts the tokens that follow a sequence. The guesser's keys and values are in the blocks of the served model, in
-/// a part of each block behind the served model's own part. The part also says which of the block's tokens the guesser
-/// has read. Copies of whole blocks contain both parts. Wrong or missing numbers make drafts worse and change no
-/// answer.
+/// The draft maker of a worker group, on rank 0 alone: a draft model, or a prediction layer of the served model. The
+/// guesser's keys and values are in the blocks of the served model, in a part of each block behind the served model's
+/// own part. The part also says which of the block's tokens the guesser has read. Copies of whole blocks contain both
+/// parts. Wrong or missing numbers make drafts worse and change no answer.
 class Guesser {
  public:
   /// The layout of a block: the served model's bytes come first, then the guesser's part.

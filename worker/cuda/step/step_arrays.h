@@ -46,7 +46,7 @@ struct StepArrays {
   int32_t* state_context;                           // [D + C]; 0: padding
   int32_t* state_blocks;                            // [D + C, B]
   int32_t* draw_row;                                // [R]
-  int32_t* draw_slot;                               // [R] slot to keep the drawn token for the next step; -1: padding
+  int32_t* draw_slot;                               // [R] slot that stores the token for the next step; -1: padding
   kernels::DeviceSampling* sampling;                // [R]
   kernels::PrefillTile* tiles[kMaxAttentionKinds];  // indexed by kind of attention
   kernels::PrefillMerge* merges[kMaxAttentionKinds];
