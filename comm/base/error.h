@@ -16,8 +16,9 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Reports something that no retry can mend: a model that is not supported, or settings that contradict the model or
-/// the machine. Programs that it ends exit with kSettingsStatus, so that supervisors do not start them again.
+/// Reports an error that no retry can mend: a model that is not supported, or settings that contradict the model or the
+/// machine. A program that ends with this error has the exit status kSettingsStatus, so that supervisors do not start
+/// the program again.
 class SettingsError : public Error {
  public:
   using Error::Error;

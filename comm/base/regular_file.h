@@ -8,8 +8,8 @@
 
 namespace quire {
 
-/// A regular file, open for reading. Files that other users may have placed are always opened through this class.
-/// Opening never waits (a pipe is refused) and never takes a controlling terminal. The checks apply to the
+/// A regular file, open for reading. Use this class for files that other users may have placed. Opening never waits (a
+/// pipe is refused) and never takes a controlling terminal. The checks apply to the
 /// opened file, not to its path.
 class RegularFile {
  public:

@@ -40,8 +40,8 @@ struct PeerMemory {
 };
 
 /// Shares `bytes` zeroed bytes of every rank's device, and makes `control_words` zeroed 32-bit words that each rank's
-/// host and device share. Collective call. When the ranks are on several hosts, the devices cannot reach each other, or
-/// a CUDA call fails, PeerMemory::arenas is empty on all ranks, and PeerMemory::why_not says why.
+/// host and device share. Collective call. If the ranks are on several hosts, the devices cannot reach each other, or a
+/// CUDA call fails, PeerMemory::arenas is empty on all ranks and PeerMemory::why_not has the reason.
 PeerMemory ShareDeviceMemory(const MpiBootstrap& mpi, size_t bytes, int64_t control_words);
 
 }  // namespace quire

@@ -131,8 +131,8 @@ void PeftReader::CheckTokens(const std::string& module, const AdapterTable& tabl
     Fail("{}: {} names token {} of {}, which has {}", file_, kConfigFile, tokens.back(), module, layout_.vocab_size);
 }
 
-/// Checks the embedding and the head. Refuses a file that lacks rows or weights of them that the configuration names,
-/// and a configuration that names a token twice or beyond the vocabulary.
+/// Checks the embedding and the head. Refuses a file without rows or weights that the configuration names. Also refuses
+/// a configuration that names a token twice or a token beyond the vocabulary.
 void PeftReader::CheckTables() const {
   const std::string embedding = WithoutEnd(embedding_, kWeightEnd), head = WithoutEnd(head_, kWeightEnd);
   CheckTokens(embedding, contents_.embedding);

@@ -1,5 +1,5 @@
-// Renames the tensors of HF files to the names of the family's list of weights, and decides whether the output head is
-// a tensor of the file, whatever the file's configuration says.
+// Renames the tensors of HF files to the names of the family's list of weights, and decides by the tensors, not by the
+// configuration, whether the output head is a tensor of the file.
 #include <algorithm>
 #include <set>
 #include <string_view>

@@ -230,10 +230,10 @@ float AttentionScale(const ModelSpec& spec, const LayerSpec& layer);
 /// query's.
 std::vector<int64_t> BucketsOfDistances(const RelativeBias& bias);
 
-/// Returns by how much each position of distance lowers a score: [num_heads]; empty without ALiBi. If the number n of
-/// heads is a power of two, head h has the slope 2^(-alibi_max_bias * (h + 1) / n). For other n, the first heads have
-/// the slopes of the next lower power of two, and the remaining heads have every other slope of the next higher power
-/// (Press et al. 2022).
+/// Returns ALiBi's slopes: by how much a score falls for each position between query and key: [num_heads]; empty
+/// without ALiBi. If the number n of heads is a power of two, head h has the slope 2^(-alibi_max_bias * (h + 1) / n).
+/// For other n, the first heads have the slopes of the next lower power of two, and the remaining heads have every
+/// other slope of the next higher power (Press et al. 2022).
 std::vector<float> AlibiSlopes(const ModelSpec& spec);
 
 }  // namespace quire

@@ -49,7 +49,7 @@ std::string AnyOf(const std::vector<std::string>& ways) {
   return out + ")";
 }
 
-/// The kinds of digits that may follow the known digits of a number.
+/// The kinds of digits that may follow the given digits of a number.
 enum class Rest { kAny, kZeros, kNotZero, kEnd };
 
 /// Returns a pattern for positive numbers whose first nonzero digit stands at 10^place: the given digits, each a

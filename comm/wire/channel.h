@@ -19,8 +19,8 @@ struct ReceivedFrame {
 
 /// One ZeroMQ socket: a ROUTER at the end that binds (the coordinator, or a worker that receives KV blocks), a DEALER
 /// at the end that connects. Queues are bounded, the connection has heartbeats, and no frame is lost silently: Send
-/// returns false when it cannot queue a frame. comm/PROTOCOL.md lists the options and their reasons. A channel belongs
-/// to one thread.
+/// returns false when it cannot queue the frame. comm/PROTOCOL.md lists the options and their reasons. A channel
+/// belongs to one thread.
 class Channel {
  public:
   /// Binds "tcp://ADDRESS:PORT" (port 0: any free port) or "ipc://PATH". With `curve`, only workers whose keys are in

@@ -157,9 +157,9 @@ struct TakeBlocksMessage {
 
   GroupCut cut() const { return {shares, stage_layers}; }
 };
-/// From the coordinator to a rank that has KV blocks. After all plans before this message and before any later plan,
-/// copy device blocks to host blocks. Then send each rank of the other group its part of `blocks`. If `blocks` is
-/// empty, tell the receivers that no blocks will come.
+/// From the coordinator to a rank that has KV blocks. The rank copies device blocks to host blocks, after all plans
+/// before this message and before any later plan. Then it sends each rank of the other group its part of `blocks`. If
+/// `blocks` is empty, it tells the receivers that no blocks will come.
 struct GiveBlocksMessage {
   uint64_t ticket = 0;
   EpochId epoch = 0;                   // epoch of the receiving group

@@ -28,8 +28,8 @@ enum class Pooling : uint8_t {
   kColbert  // a vector of every token (PooledHead::colbert), one after another
 };
 
-/// True when the answer needs other rows than that of the last token. Such a prompt is always computed from position 0
-/// on, without leaving its slot.
+/// True when the answer needs rows other than the last token's. Such a prompt is computed from position 0 on, without
+/// leaving its slot.
 inline bool PoolsFromTheFirst(Pooling pooling) { return pooling >= Pooling::kMean; }
 /// True when every token of the prompt has numbers in the answer.
 inline bool PoolsEachToken(Pooling pooling) { return pooling >= Pooling::kAll; }
@@ -132,7 +132,7 @@ struct BlockCopyPair {
   bool operator==(const BlockCopyPair&) const = default;
 };
 
-/// Computes tokens [start, start + count) of the sequence. If this includes the sequence's last known token, the next
+/// Computes tokens [start, start + count) of the sequence. If this range includes the sequence's last token, the next
 /// token is sampled.
 struct Chunk {
   SlotId slot;
@@ -204,7 +204,7 @@ inline ScoredRows RowsToScore(const SamplingSpec& sampling, int num_prompt_token
 }
 
 /// Everything that one step does, the same for all ranks. Ranks apply the fields in their order, so a block that one
-/// field frees may be used again in the same step: swap-outs run before anything is overwritten, swap-ins before
+/// field frees may be used again in the same step. Swap-outs run before any block is overwritten, swap-ins before
 /// copies, and copies before the forward pass writes. The batch has `decodes` in ascending slot order, then `drafts`,
 /// then `chunks`, then `slices`. A decode computes its sequence's last token, the only one not computed yet, and
 /// samples the next.

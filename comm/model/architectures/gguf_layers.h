@@ -31,7 +31,7 @@ Recurrence StateHeadsFromGguf(const GgufConfig& config, int64_t key_heads);
 /// Removes the layers that predict further tokens, which are the last blocks of a GGUF file.
 void DropFurtherLayers(const GgufConfig& config, ModelSpec& spec);
 
-/// Keeps the file's sliding window only in some layers: those for which the list attention.sliding_window_pattern has
+/// Leaves the file's sliding window only in some layers: those for which the list attention.sliding_window_pattern has
 /// true or, without that list, all but every `full_every`-th layer.
 void KeepWindows(const GgufConfig& config, ModelSpec& spec, int64_t full_every);
 

@@ -52,9 +52,9 @@ struct ScaleGrid {
 
 /// A matrix [rows, cols] of a quantised safetensors file, used as y = x * W^T:
 ///  value(row, col) = scale(row, group of col) * (number(row, col) - zero(row, group of col))
-/// The numbers are integers, FP8 E4M3 or 4-bit codes that stand for the numbers of a table. An integer's zero is 8 or
-/// 128 when the file has no zeros; FP8 and codes have no zero. All pointers point into the mapped file and were checked
-/// against its size. The groups that column_groups names are not checked before Check().
+/// The numbers are integers, FP8 E4M3 or 4-bit codes for the numbers of a table. An integer's zero is 8 or 128 when the
+/// file has no zeros; FP8 and codes have no zero. All pointers point into the mapped file and were checked against its
+/// size. The groups that column_groups names are not checked before Check().
 struct ScaledMatrix {
   int64_t rows = 0, cols = 0;
   IntGrid ints;                    // for integers

@@ -40,7 +40,7 @@ class CurveServer {
   /// Counts a client that was refused before the handler saw its key. Returns num_refused(), this client included.
   uint64_t CountRefused();
 
-  /// Returns the known addresses of workers' hosts. All ports of this server share them.
+  /// Returns the known addresses of workers' hosts. All ports of this server share these addresses.
   WorkerHosts& hosts();
 
   /// Returns the number of ranks that have a key.

@@ -75,7 +75,7 @@ class Strangers {
 
  private:
   struct Count {
-    size_t of[2] = {0, 0};  // [0]: peers that have not shown that they know the key; [1]: peers that have
+    size_t of[2] = {0, 0};  // [0]: peers that have not shown that they know the key; [1]: other peers
     size_t all() const { return of[0] + of[1]; }
   };
   using Counts = std::map<std::string, Count>;
