@@ -6,7 +6,7 @@
 
 #include "comm/base/yaml_tree.h"
 
-// The values and help groups of a server's flags, for help texts and shells' completions, and functions that turn a
+// The values and help groups of a server's flags, for help texts and shells' completions. Also functions that turn a
 // flag's text into a value of a topology file.
 namespace quire {
 

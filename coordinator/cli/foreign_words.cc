@@ -184,8 +184,8 @@ class Translation {
     return true;
   }
 
-  /// Adds a flag and its value. Puts "=" between a long flag and its value, as the parser requires, if the value is
-  /// empty or begins with a dash, or if the flag takes no value.
+  /// Adds a flag and its value. Puts "=" between a long flag and a value that is empty or begins with a dash, or that
+  /// belongs to a flag without values: the parser requires this.
   static void PutFlag(const std::string& name, const std::string& value, bool takes_value, OwnWords& own) {
     if (name.starts_with("--") && (value.empty() || value.starts_with('-') || !takes_value)) {
       own.words.push_back(name + "=" + value);

@@ -136,8 +136,8 @@ asio::awaitable<HttpResponse> Connection::ParseHead(HttpParser& parser) {
 }
 
 /// Reads a body. The deadline moves with the bytes: a client that is slower on average than body_bytes_per_second is
-/// cut off as soon as that is certain, after kBodyGrace at the earliest. No body may take longer than body_seconds,
-/// except that an uploaded file gets this time again for every body_bytes bytes.
+/// cut off, after kBodyGrace at the earliest. No body may take longer than body_seconds, except that an uploaded file
+/// gets this time again for every body_bytes bytes.
 asio::awaitable<bool> Connection::ReadBody(HttpParser& parser) {
   const auto fields = std::distance(parser.get().begin(), parser.get().end());
   const bool may_wait = parser.get().version() == 11 && !parser.get()[http::field::expect].empty();

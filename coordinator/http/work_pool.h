@@ -47,17 +47,17 @@ class WorkPool {
 
   /// Queues a job for `bytes` bytes. Returns null when too many jobs wait or the pool has stopped. Any thread may call.
   JobPtr Add(const std::string& client, size_t bytes, Work work);
-  /// Drops a waiting job and returns true, or asks a running job to stop. Callable from any thread.
+  /// Drops a waiting job and returns true, or asks a running job to stop. Any thread may call it.
   bool Cancel(const JobPtr& job);
   /// Charges the running job's client with another process's processor time. Called by the job's work.
   static void ChargeAlso(std::chrono::nanoseconds time);
-  /// True when the job was asked to stop because it took Limits::job_time. Callable from any thread.
+  /// True when the job was asked to stop because it took Limits::job_time. Any thread may call it.
   bool TookTooLong(const JobPtr& job) const;
   /// Drops waiting jobs, asks running jobs to stop, and waits for them.
   void Stop();
 
   size_t num_waiting() const;
-  /// True while clients get only their shares of the processors (WorkShares). Callable from any thread.
+  /// True while clients get only their shares of the processors (WorkShares). Any thread may call it.
   bool bounds_clients() const { return limits_.beside_workers && num_computing_ > 0; }
 
   /// While an object of this class lives, the workers count as computing.

@@ -36,7 +36,7 @@ class Journal : public EngineObserver {
   /// Writes the journal to `sink` instead of a directory. For tests.
   Journal(std::unique_ptr<RecordSink> sink, const JournalLimits& limits, const Engine& engine);
 
-  /// Returns the state of the journal. Callable from any thread.
+  /// Returns the state of the journal. Any thread may call it.
   JournalHealth health() const { return {queue_.waiting_bytes(), queue_.num_lost(), queue_.error()}; }
 
   void OnDecision(const Decision& decision) override;

@@ -45,8 +45,8 @@ double Exchange(const HostLink& link, const std::map<int, int>& ranks_by_host, i
   return seconds;
 }
 
-/// Returns the seconds in which the ranks of the stage before `to` give their parts of the rows to the ranks at the
-/// same indices in stage `to`, which then join the parts. `bytes`: bytes of all rows.
+/// Returns the seconds in which the rows go from the stage before `to` to stage `to`: each rank sends its part to the
+/// rank with the same index, and the ranks of stage `to` then join the parts. `bytes`: bytes of all rows.
 double HandOver(const HostLink& link, const GroupCut& cut, const std::vector<int>& host_of_rank, int to,
                 int64_t bytes) {
   const int64_t part = bytes / cut.stage_size();

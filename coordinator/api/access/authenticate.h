@@ -29,10 +29,10 @@ class FailureLimit {
   std::map<std::string, int> counts_;  // network -> requests without a valid key in this second
 };
 
-/// Authenticates the requests of one port. A refused request goes no further. With keys, every path except the public
-/// ones needs a key. Without keys, the port serves only users of this machine, unless Options allow other hosts. It
-/// also refuses requests that a page of another site makes a browser send; their Host (DNS rebinding) or Origin header
-/// betrays them.
+/// Authenticates the requests of one port. A refused request is not passed on. With keys, every path except the public
+/// ones needs a key. Without keys, the port serves only users of this machine, unless Options allow other hosts. Such a
+/// port also refuses requests that a page of another site makes a browser send: it recognises them by the Host (DNS
+/// rebinding) or Origin header.
 class Gate {
  public:
   struct Options {

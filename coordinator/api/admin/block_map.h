@@ -44,7 +44,7 @@ struct BlockMap {
 
 /// Copies the map of the blocks of the engine's replica. Call it on the engine's thread.
 BlockMap TakeBlockMap(const Engine& engine, int replica);
-/// Returns the map as JSON. Callable from any thread.
+/// Returns the map as JSON. Any thread may call it.
 std::string BlockMapText(const BlockMap& map);
 
 }  // namespace quire

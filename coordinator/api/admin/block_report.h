@@ -42,7 +42,7 @@ struct BlockList {
 
 /// Copies the list of the engine's blocks. Call it on the engine's thread.
 BlockList TakeBlocks(const Engine& engine);
-/// Returns the list as JSON. Callable from any thread.
+/// Returns the list as JSON. Any thread may call it.
 std::string BlocksText(const BlockList& list);
 
 }  // namespace quire

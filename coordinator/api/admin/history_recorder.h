@@ -17,8 +17,8 @@ class HistoryRecorder {
   /// `metrics` and `models` must outlive this object.
   HistoryRecorder(Metrics& metrics, ModelRoster& models);
 
-  /// Begins to sample, on the thread of `io`, until `io` ends. This object must outlive the run of `io`. Callable from
-  /// any thread.
+  /// Begins to sample, on the thread of `io`, until `io` ends. This object must outlive the run of `io`. Any thread may
+  /// call it.
   void Start(boost::asio::io_context& io);
   /// Answers GET /admin/history with the samples that were taken after the query's `since` (milliseconds since 1970),
   /// or with all samples when the query has no `since`.

@@ -10,7 +10,7 @@
 namespace quire {
 
 /// The settings of a running server: the settings of its start, with operators' changes, which last until the server
-/// ends. Used by the I/O thread only.
+/// ends. Only the I/O thread uses it.
 class LiveSettings {
  public:
   /// Passes the settings that are now in force to the parts of the server that use them.

@@ -173,7 +173,7 @@ std::string BatchRunner::WhyWaiting(const BatchView& view, const ActivePtr& acti
     const bool own = std::ranges::any_of(active_, [&](const ActivePtr& one) { return one->client == view.client; });
     return own ? "an older batch of its client goes first" : "its turn has not come";
   }
-  if (!active->ready) return "";  // the status says that the input is being read
+  if (!active->ready) return "";  // the batch's status already says that its input is being read
   if (port_ != nullptr && port_->draining()) return "the server is draining";
   if (active->rests_until > Clock::now()) return "room or workers were lacking, or the disk failed; it tries again";
   return port_ != nullptr && port_->num_pending_of_others() > 0 ? "other requests go first" : "";

@@ -50,8 +50,8 @@ class BatchRunner {
   /// before the work began; its input is not read.
   enum class Turn { kRun, kExpire, kCancel };
   struct Active;  // a batch that is worked on
-  /// The number of requests of batches that may run at the same time now. `each`: every batch may run this many, even
-  /// if others run more than `in_all` together, as long as at most `concurrency` run.
+  /// `in_all`: the number of requests of batches that may now run at the same time. `each`: every batch may run this
+  /// many requests, even if all batches together then run more than `in_all`, but at most `concurrency`.
   struct Places {
     int in_all = 0, each = 0;
   };

@@ -43,8 +43,8 @@ BatchStore::BatchStore(const std::string& path, const StoreLimits& limits, std::
   Prune();
 }
 
-/// Cleans up after a server that was killed: removes contents without a record, except contents whose record could not
-/// be read (their ids are in `set_aside`), and finishes batches whose results were becoming files. Then counts the
+/// Cleans up after a server that was killed. Removes contents without a record, except contents with an unreadable
+/// record (their ids are in `set_aside`). Finishes batches whose results were becoming files. Then counts the
 /// directory's bytes.
 void BatchStore::EndHalves(const std::set<std::string>& set_aside) {
   for (auto& [id, batch] : batches_) {

@@ -57,7 +57,7 @@ class BatchStore {
   /// Fails a batch whose input cannot be read from the disk. Recorded results become files.
   void Abandon(const std::string& id, const std::string& reason);
   void Prune();  // deletes files and batches that have expired
-  /// True when the limits of the store allow a further result of this client. Callable from any thread.
+  /// True when the limits of the store allow a further result of this client. Any thread may call it.
   bool HasRoom(const std::string& client) const;
   const StoreLimits& limits() const { return limits_; }
   StoreTotals totals() const;  // callable from any thread

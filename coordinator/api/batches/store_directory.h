@@ -10,9 +10,9 @@
 
 namespace quire {
 
-/// A directory that only this server uses: other users may not read the directory (mode 0700, files 0600), no other
-/// server uses it meanwhile (a lock), and links are never followed. Names are plain names without a slash. A method
-/// that fails throws Error with the path and the system's reason. All methods wait until the disk is done.
+/// A directory that only this server uses. Other users may not read the directory (mode 0700, files 0600), a lock
+/// excludes other servers, and links are not followed. Names are plain names without a slash. A method that fails
+/// throws Error with the path and the system's reason. All methods wait until the disk is done.
 class StoreDirectory {
  public:
   /// Opens the directory, or creates it. Refuses a link, another user's directory, a directory that other users may

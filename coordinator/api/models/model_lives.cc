@@ -134,8 +134,8 @@ std::vector<size_t> ModelLives::WishedFor(double now) const {
   return wished;
 }
 
-/// True when an open model keeps its workers although `wished` needs memory: for kTurn if other clients use it; if only
-/// batches wait for `wished`, while ordinary requests use it or want it, and for kBatchRest after the last one.
+/// True when an open model keeps its workers although `wished` needs memory: for kTurn if other clients use it. If only
+/// batches wait for `wished`: while ordinary requests use it or want it, and for kBatchRest after the last use.
 bool ModelLives::Stays(const Model& model, const Model& wished, double now) const {
   if (now < model.closed_until) return false;
   if (!wished.clients.HasWish())

@@ -20,7 +20,7 @@ namespace quire {
 class PiecewiseText;
 struct AnswerChoice;
 
-/// The handlers of the data port: OpenAI's and Anthropic's endpoints, and a few more. Used by the I/O thread only.
+/// The handlers of the data port: OpenAI's and Anthropic's endpoints, and a few more. Only the I/O thread uses it.
 class DataPort {
  public:
   struct Options {

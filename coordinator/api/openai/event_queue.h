@@ -55,7 +55,7 @@ class EventQueue : public std::enable_shared_from_this<EventQueue> {
 
   explicit EventQueue(boost::asio::any_io_executor executor) : executor_(executor), timer_(executor) {}
 
-  /// Adds an event. Callable from any thread.
+  /// Adds an event. Any thread may call it.
   void Push(CallEvent event);
   /// Returns the next event; nullopt when there was none within `patience`. Call it on the I/O thread.
   boost::asio::awaitable<std::optional<CallEvent>> Next(std::chrono::milliseconds patience);

@@ -34,8 +34,8 @@ struct ModelDesk {
   PendingPlaces places;  // counts choices; a call counts as 1 while the number of its choices is not known
 };
 
-/// The ModelDesks of all models, in the order of the ModelRoster. A request's field "model" chooses its desk. Used by
-/// the I/O thread only.
+/// The ModelDesks of all models, in the order of the ModelRoster. A request's field "model" chooses its desk. Only the
+/// I/O thread uses it.
 class ModelDesks {
  public:
   /// The references must outlive this object. The pool must be stopped before this object is destroyed.

@@ -28,8 +28,8 @@ struct ContextEdits {
 };
 
 /// Reads the edits. Throws ApiError for invalid edits, for edits that this server does not support, and for a second
-/// edit of the same type, because each edit renders and tokenises the conversation. An edit that asks for a summary is
-/// accepted only if its trigger is at least max_model_len tokens, because such an edit is never applied.
+/// edit of the same type. Each edit renders and tokenises the conversation. An edit that asks for a summary is accepted
+/// only if its trigger is at least max_model_len tokens, because such an edit is never applied.
 ContextEdits ReadContextEdits(const JsonObject& config, int64_t max_model_len);
 
 /// Applies the edits to messages in OpenAI's form. `count` returns the number of tokens of the prompt that given

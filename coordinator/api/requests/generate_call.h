@@ -78,7 +78,7 @@ struct GenerateCall {
   std::string cache_salt;       // only requests with the same salt share cached prefixes
   int priority = 0;             // among the client's requests, the lower number runs first
   double deadline_seconds = 0;  // the request fails after so many seconds; 0: the server's limit
-  std::optional<double> keep_alive;  // seconds that the model stays loaded afterwards; negative: always
+  std::optional<double> keep_alive;  // seconds that the model stays loaded afterwards; negative: forever
 
   bool stream = false, include_usage = false, continuous_usage = false;
   /// Alternatives per token of the answer; -1: no log-probabilities are reported.

@@ -11,8 +11,8 @@ namespace quire {
 /// this backend was chosen, for the message.
 void CheckBackendSettings(const Topology& topology, BackendKind backend, const std::string& why);
 
-/// Returns the type that ActivationType::kAuto means on the CPU: int8 when most numbers in the layers' matrices have at
-/// most 5.2 bits, as stored or as loaded and with their part of the scales; otherwise int16.
+/// Returns the type that ActivationType::kAuto means on the CPU: int8 when most numbers in the layers' matrices have
+/// few bits, as stored or as loaded; otherwise int16. The bits of a number include its part of the scales.
 ActivationType ActivationsFor(const ModelFiles& model, Quantization quantization);
 
 /// Returns the type that KvCacheDtype::kAuto means on the CPU: float16 when most numbers in the layers' matrices have

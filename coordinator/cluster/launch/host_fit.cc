@@ -29,7 +29,7 @@ struct HostLoad {
   double working = 0, of_steps = 0;      // WorkingMemory: all of it; the part that steps take
   int workers = 0;
   int64_t total = INT64_MAX, available = INT64_MAX;
-  int processors = 0;  // 0: not known
+  int processors = 0;  // 0: unknown
   std::string limited_by;
 
   double sum() const { return weights + kv + swap + working; }

@@ -1,5 +1,5 @@
-// The part of Migrations that decides whether a request's blocks move with it and in which way, and that makes the
-// source send them.
+// The part of Migrations that decides whether and how a request's blocks move with the request, and that makes the
+// source send the blocks.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>

@@ -124,9 +124,9 @@ void KvGate::Round(Engine& engine, double now) {
   }
 }
 
-/// Begins to bring stored blocks back for the call's next prompt for which that saves time (with Held::always, for the
-/// next prompt that has any). Returns false if there is no such prompt, or while the store still reads for another
-/// transfer.
+/// Begins to bring back the stored blocks of the call's next prompt for which this saves time (with Held::always, of
+/// the next prompt with any). Skips other prompts. Returns false if there is no such prompt, or while the store still
+/// reads for another transfer.
 bool KvGate::Begin(Held& held, Engine& engine, double now) {
   for (; !reading_ && !held.prompts.empty(); held.prompts.erase(held.prompts.begin())) {
     const ArrivalPrompt& prompt = held.prompts.front();

@@ -176,7 +176,7 @@ void BlockManager::Fork(const Sequence& parent, Sequence& child) {
 
 void BlockManager::LeaveWindow(Sequence& sequence) {
   if (options_.sliding_window == 0) return;
-  // The next query stands at num_computed and sees positions from num_computed - window + 1 on.
+  // The next query is at position num_computed and sees positions from num_computed - window + 1 on.
   const int dead = std::max(0, sequence.num_computed - options_.sliding_window + 1) / block_size();
   for (; sequence.first_block < std::min(dead, static_cast<int>(sequence.blocks.size())); ++sequence.first_block) {
     BlockId& entry = sequence.blocks[static_cast<size_t>(sequence.first_block)];

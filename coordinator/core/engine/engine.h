@@ -106,10 +106,10 @@ class Engine {
   /// Discards every request and every outstanding step without telling the sinks.
   void DropAll();
 
-  /// Starts again with a new worker group, whose pipeline has num_stages stages: the KV cache is empty, results of
-  /// outstanding steps never come, and step numbers start from the beginning. Requests continue after their delivered
-  /// tokens. Two kinds of requests end with an error instead: requests that were the only one computed when groups were
-  /// lost max_lost_epochs times, and requests that the new pool cannot hold.
+  /// Starts again with a new worker group, whose pipeline has num_stages stages. The KV cache is empty, results of
+  /// outstanding steps no longer come, and step numbers start from the beginning. Requests continue after their
+  /// delivered tokens. Two kinds of requests end with an error instead: requests that were the only computed request
+  /// when groups were lost, max_lost_epochs times; and requests that the new pool cannot hold.
   void StartEpoch(EpochId epoch, const PoolSizes& pools, int num_stages) {
     Do(command::StartEpoch{epoch, pools, num_stages});
   }
@@ -141,8 +141,8 @@ class Engine {
   // copied, a ticket holds them in both engines. A new epoch ends all tickets.
 
   /// Holds the leading full computed blocks of a running request under the ticket, at most max_blocks. The request
-  /// continues. Returns the blocks. Returns none when the request has ended, has several sequences or has no full
-  /// block, or when requests need more than full blocks to continue (states, sliding window, pooling).
+  /// continues. Returns the blocks. Returns no blocks when the request has ended, has several sequences or has no full
+  /// block, or when it needs more than full blocks to continue (states, sliding window, pooling).
   std::vector<BlockId> Share(RequestId id, uint64_t ticket, int max_blocks) {
     return Do(command::Share{id, ticket, max_blocks});
   }

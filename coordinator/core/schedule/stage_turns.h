@@ -17,11 +17,11 @@ class StageTurns {
   StageTurns(const SchedulerLimits& limits, const RunningSet& running) : limits_(limits), running_(running) {}
 
   /// Marks the running sequences that decode and must skip the step being planned (Sequence::sits_out), and clears the
-  /// mark of all others. The sequences that waited longest come first. A sequence for which an outstanding step samples
-  /// a token is computed only if outstanding steps sample tokens for all sequences that decode, and only if no second
-  /// token of the sequence is outstanding. If no step is outstanding, the most senior decode is in the step, together
-  /// with at least one decode whose turn it is, because only the most senior request is sure to find blocks.
-  /// `together`: no step can be planned ahead, so the step has all decodes.
+  /// mark of all other sequences. The sequences that waited longest come first. A sequence for which an outstanding
+  /// step samples a token is computed only if outstanding steps sample tokens for all sequences that decode, and only
+  /// if no second token of the sequence is outstanding. If no step is outstanding, the most senior decode is in the
+  /// step, together with at least one decode whose turn it is, because only the most senior request is sure to find
+  /// blocks. `together`: no step can be planned ahead, so the step has all decodes.
   void TakeTurns(bool together, StepDraft& draft);
 
  private:

@@ -17,7 +17,7 @@ struct Span {
 /// The step length while one client is active. A step's fixed cost is far below this length, so the client loses
 /// little.
 constexpr Span kAlone = {0.8, 256};
-/// The step length while several clients are active, which wait for each other: with a tenth of a second between two
+/// The step length while several clients are active and wait for each other. With a tenth of a second between two
 /// tokens, a reader still sees a stream. A client that was active a moment ago is likely to return, in a conversation
 /// or with further small requests. Long steps would delay these requests, so steps stay short for a while after only
 /// one client is left.

@@ -137,7 +137,7 @@ void StepShares::SplitStep(int tokens, StepDraft& draft) {
 }
 
 /// Lets only `decodes` of the client's sequences compute their next token: the sequences that waited longest. The most
-/// senior request of all never sits out.
+/// senior running request never sits out.
 void StepShares::TakeTurns(const ClientAccount& account, int decodes) {
   std::vector<Sequence*> waiting;
   for (Request* request : running_.requests()) {

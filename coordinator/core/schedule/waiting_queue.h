@@ -16,7 +16,7 @@ struct ClientAccount {
   int64_t left = 0;  // number of requests that had ended in the engine when this client's latest request ended
   ClientLimits limits;
   /// Sequence slots and blocks that other clients leave to this client until step until_step, because requests were
-  /// preempted for the client, which is likely to need them again. The client's present use is included.
+  /// preempted for the client, and the client is likely to need this room again. The client's present use is included.
   struct Reserve {
     int sequences = 0, blocks = 0;
     int64_t until_step = 0;
@@ -46,7 +46,7 @@ struct ClientAccount {
 };
 
 /// Decides which request is admitted next. The client that was served least goes first (Sheng et al., "Fairness in
-/// Serving Large Language Models", 2024: virtual token counters). A client that returns from idleness starts level with
+/// Serving Large Language Models", 2024: virtual token counters). A client that becomes active again starts level with
 /// the least served active client. Among clients served equally, the more senior request goes first. Within a client,
 /// preempted requests go first, by seniority, then others by arrival; a priority level counts as kSecondsPerPriority.
 class WaitingQueue {
