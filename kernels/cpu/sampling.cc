@@ -71,8 +71,8 @@ double Mass(std::span<const Ranked> ranked) {
   return std::accumulate(ranked.begin(), ranked.end(), 0.0, [](double sum, const Ranked& r) { return sum + r.weight; });
 }
 
-/// Returns the tokens with the highest logits, sorted by id: at least `count` tokens with at least the weight `mass`
-/// together, or all tokens that have a weight.
+/// Returns the tokens with the highest logits, sorted by id: at least `count` tokens, with a total weight of at least
+/// `mass`, or all tokens that have a weight.
 std::vector<Ranked> Head(std::span<const float> logits, const Weights& weights, float max, float temperature,
                          size_t count, double mass) {
   std::vector<Ranked> head;
