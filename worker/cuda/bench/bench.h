@@ -68,8 +68,8 @@ class Bench {
   int64_t num_wrong() const { return wrong_; }
 
  private:
-  /// Reports, and counts as wrong, a variant whose graph leaves other bytes than a single call does, and a variant
-  /// whose results are not close to those of the reference method or, without one, of the last variant.
+  /// Reports and counts wrong variants: the graph leaves other bytes than a single call does, or the results are not
+  /// close to those of the reference method or, without a reference, of the last variant.
   void Check(const Case& c, const std::vector<Variant>& variants, const std::vector<const DeviceGraph*>& graphs);
 
   Device& device_;

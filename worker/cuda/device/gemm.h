@@ -25,7 +25,8 @@ struct GemmParams {
   int64_t x_apart = 0, weight_apart = 0, y_apart = 0;  // elements from one product of the batch to the next
   std::optional<NumberType> quantized = {};            // type of a kernels::QuantizedMatrix; only for Products
   /// The scales of x [m] and of the weight [n], on the device, when both are FP8 E4M3: y(i, j) = scale * x_scales[i] *
-  /// weight_scales[j] * sum. k, n and x_stride must then be multiples of 16. Null: x and weight are of the dtype.
+  /// weight_scales[j] * sum. With scales, k, n and x_stride must be multiples of 16. Null: x and weight have the type
+  /// `dtype`.
   const float *x_scales = nullptr, *weight_scales = nullptr;
 };
 
