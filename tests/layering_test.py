@@ -189,8 +189,8 @@ def ops_of(headers, stream):
 
 
 def check_twins(breach):
-    """Checks that an operation of kernels/*.h has an overload for each stream (CPU and CUDA), that both use the same parameters, and that
-    one test body tests both. ONE_DEVICE lists the exceptions."""
+    """Checks that an operation of kernels/*.h has an overload for each stream (CPU and CUDA), that both overloads use the same parameters,
+    and that one test body tests both. ONE_DEVICE lists the exceptions."""
     cpu, cuda, own = ops_of("kernels/*.h", "CpuStream"), ops_of("kernels/*.h", "CudaStream"), ops_of("kernels/cuda/**/*.h", "CudaStream")
     tests = ""
     for name in os.listdir(os.path.join(ROOT, "tests/kernels")):

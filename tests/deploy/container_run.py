@@ -117,8 +117,8 @@ def build(owner, base, compiled, step):
 
 
 def composed(model):
-    """Translates deploy/docker/compose.yaml into arguments of podman. (podman-compose of Debian 12 cannot be used: it adds a network
-    besides the host's.) An unknown key is an error."""
+    """Translates deploy/docker/compose.yaml into arguments of podman. podman-compose of Debian 12 would add a network besides the host's.
+    An unknown key is an error."""
     with open(os.path.join(ROOT, "deploy/docker/compose.yaml"), encoding="utf-8") as f:
         service = yaml.safe_load(f)["services"]["quire"]
     command, image = service.pop("command"), service.pop("image")

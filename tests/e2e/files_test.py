@@ -1,5 +1,5 @@
-"""Tests a server whose model's files are truncated, are links or pipes, or do not fit each other, whose template costs too much, or
-whose tokenizer has an unsupported pattern. Also tests a model's checksums."""
+"""Tests servers with faulty models: files that are truncated, are links or pipes, or do not fit each other; templates that cost too much;
+tokenizers with unsupported patterns. Also tests a model's checksums."""
 import json
 import os
 import shutil

@@ -4,7 +4,7 @@ or damages plans and results at random, from a seed. A wrapper of mpirun makes e
     with FrameFaults(directory, rate, seed) as faults:
         Server(..., env=faults.env())
 
-The proxy runs in threads of the test's process and speaks ZeroMQ as both sides do: a ROUTER for the workers, and for each worker
+The proxy runs in threads of the test's process and has ZeroMQ's sockets of both sides: a ROUTER for the workers, and for each worker
 a DEALER with the worker's own identity for the coordinator."""
 import os
 import random

@@ -11,7 +11,7 @@ namespace quire::sim {
 /// one client's equal share of the usable blocks and of the shortest step's tokens. From the step's tokens, one is
 /// subtracted for each beam of running requests, because beams always get their tokens in the same step, and one for
 /// the most senior request. The usable blocks exclude the watermark, and the blocks of requests in a pass over a whole
-/// prompt, which keep them. No block may be pinned, or on its way to or from a store.
+/// prompt, which hold them until the pass ends. No block may be pinned, or on its way to or from a store.
 bool Newcomers::IsPromised(const Wait& wait, int num_clients) const {
   constexpr int kShortestStep = 64;
   const EngineOptions& options = engine_.options();

@@ -91,8 +91,8 @@ void SimWorker::CheckKeptRows() const {
   if (rows > max_kept_rows_) throw Violation{fmt::format("{} rows are kept, at most {}", rows, max_kept_rows_)};
 }
 
-/// Checks that an encoder computes a prompt in one step, with all its tokens, or in slices of its pass, because the
-/// first token sees the last one.
+/// Checks that an encoder computes all tokens of a prompt in one step, or the prompt in slices of its pass, because the
+/// first token sees the last token.
 void SimWorker::CheckWhole(const BatchMember& member) const {
   const int tokens = table_.at(member.slot).num_prompt_tokens;
   if (limits_.pass_stages == 0 || member.in_slices() || (member.start == 0 && member.count == tokens)) return;

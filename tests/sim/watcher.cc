@@ -73,9 +73,9 @@ void Watcher::BeginPlan() {
 /// Checks that the client that was served least gets its next request admitted first. A client may be passed over if
 /// its request was preempted for another client in this plan, if its next request is to be swapped in, or if it has its
 /// own limit. A client without running requests may pass over every other client. A client with its full share waits
-/// for clients with less than their share. The turn of a swapped-in request is decided earlier than that of others:
-/// running requests may find more of their tokens cached afterwards, which lowers the service of their clients. So that
-/// request may also pass over clients whose service fell since then.
+/// for clients with less than their share. The turn of a swapped-in request is decided earlier than the turns of other
+/// requests. Running requests may find more of their tokens cached afterwards, which lowers the service of their
+/// clients. So the swapped-in request may also pass over clients whose service has fallen since then.
 void Watcher::OnAdmitted(const Decision& d) {
   const std::string& client = turns_.ClientOf(d.request);
   const std::vector<RequestId> before = turns_.Before(d.request);
@@ -219,8 +219,8 @@ int Watcher::MostToBegin(const Request& request) const {
   return most;
 }
 
-/// Returns the requests of other clients that wait to be swapped in: this plan may have found blocks for them, and may
-/// swap them in at its end.
+/// Returns the requests of other clients that wait to be swapped in. This plan may have reserved blocks for them and
+/// may swap them in later.
 std::vector<RequestId> Watcher::ReturningBefore(const Request& request) const {
   std::vector<RequestId> returning = turns_.HeadsOfOthers(request.id);
   std::erase_if(returning, [&](RequestId id) { return !engine_.requests().at(id)->swapped_out(); });
@@ -327,9 +327,9 @@ void Watcher::OnStoodBack(const Decision& d) {
   ++stood_back;
 }
 
-/// Checks that the right request is preempted for lack of blocks: never the most senior one; and either one that is
-/// junior to the request that needs the blocks, or one whose client exceeds its share of blocks by more than the
-/// needing client does.
+/// Checks that the right request is preempted for lack of blocks: never the most senior request. The request must be
+/// junior to the request that needs the blocks, or its client must exceed its share of blocks by more than the needing
+/// client does.
 void Watcher::CheckSeniority(const Request& victim, const Request& cause) const {
   if (&victim == engine_.scheduler().running().front()) throw Failure{"the most senior request is preempted"};
   const auto excess = [&](const Request& r) { return std::max(0, r.account->use.blocks - ShareOfBlocks()); };
