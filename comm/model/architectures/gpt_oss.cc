@@ -63,7 +63,7 @@ ModelSpec GptOssFromHf(const HfConfig& config) {
   return spec;
 }
 
-/// Reads a GGUF file. GGUF files do not state that YaRN's ramp limits are not rounded.
+/// Reads a GGUF file. gpt-oss does not round YaRN's ramp limits; GGUF files do not state this.
 ModelSpec GptOssFromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   spec.ropes[0].truncate = false;
