@@ -8,7 +8,7 @@ namespace quire {
 
 /// Counts the bytes of this process's memory that requests hold, per client and for all clients together. A request is
 /// charged before it allocates, from the arrival of its head to the last byte of its answer. Refusals are returned as a
-/// Verdict, and the caller decides how to answer. Only the I/O thread uses it.
+/// Verdict, and the caller decides how to answer. Only the I/O thread uses this class.
 class ByteBudget {
  public:
   struct Limits {

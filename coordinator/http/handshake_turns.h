@@ -11,7 +11,7 @@
 namespace quire {
 
 /// The queue in which a port's connections wait to begin their TLS handshake (HandshakePace). Only the I/O thread uses
-/// it.
+/// this class.
 class HandshakeTurns {
  public:
   explicit HandshakeTurns(const boost::asio::any_io_executor& executor) : calls_(executor), tick_(executor) {}

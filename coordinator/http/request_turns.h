@@ -6,7 +6,7 @@ namespace quire {
 
 /// The queue of a port's requests whose heads have arrived, and of requests that arrive in many small reads. Between
 /// two polls of all sockets, at most kInOnePass requests leave the queue. So the next poll comes soon even when many
-/// clients send requests as fast as they can. Networks take turns. Only the I/O thread uses it.
+/// clients send requests as fast as they can. Networks take turns. Only the I/O thread uses this class.
 class RequestTurns {
  public:
   explicit RequestTurns(const boost::asio::any_io_executor& executor) : calls_(executor), pass_(executor) {}

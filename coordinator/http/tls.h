@@ -13,7 +13,7 @@ class context;
 namespace quire {
 
 /// A port's certificate chain and private key, from PEM files, with the rules of its TLS: version 1.2 or later, forward
-/// secrecy, authenticated encryption, HTTP/1.1 only. Only the I/O thread uses it.
+/// secrecy, authenticated encryption, HTTP/1.1 only. Only the I/O thread uses this class.
 class TlsCertificate {
  public:
   /// Reads the files. Throws Error that names the file when a file cannot be read, others could read the key, the key

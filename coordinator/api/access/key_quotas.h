@@ -18,7 +18,8 @@ namespace quire {
 
 /// Enforces the limits of single API keys (server.key_limits): the choices that wait or run, and the tokens per minute.
 /// Prompt tokens and answer tokens count alike. A request that generates nothing is charged for the tokens of its body.
-/// The scheduler enforces the limits of running sequences and blocks (EngineLimits). Only the I/O thread uses it.
+/// The scheduler enforces the limits of running sequences and blocks (EngineLimits). Only the I/O thread uses this
+/// class.
 class KeyQuotas {
  public:
   using Clock = std::chrono::steady_clock;

@@ -8,7 +8,7 @@ namespace quire {
 /// Counts each client's choices that wait or run at one model. Each choice takes one of `most` places, and a client
 /// alone may take all places. Yet a client with fewer places than an even part (most / clients with places) may take
 /// places up to that part, even when all `most` places are taken. So K clients that each ask for all places hold at
-/// most (1 + 1/2 + ... + 1/K) * most places together. Only the I/O thread uses it.
+/// most (1 + 1/2 + ... + 1/K) * most places together. Only the I/O thread uses this class.
 class PendingPlaces {
  public:
   explicit PendingPlaces(int most) : most_(most) {}

@@ -14,7 +14,7 @@
 namespace quire {
 
 /// The handlers with which an operator changes a running server: pauses and drains it, aborts and migrates requests,
-/// replaces workers, changes settings and records profiles. Only the I/O thread uses it.
+/// replaces workers, changes settings and records profiles. Only the I/O thread uses this class.
 class AdminControl {
  public:
   /// Callbacks of the data port. While draining, the data port refuses new generating requests. While draining or

@@ -24,7 +24,7 @@ inline constexpr const char* kPoolClient = "(admin)";
 
 /// The handlers of the admin port's reports about one model (requests, blocks, ranks, settings, events) and about the
 /// server's batches. The engine's thread only copies the data of a report. The pool makes texts whose size grows with
-/// requests or blocks; the I/O thread makes other texts. Only the I/O thread uses it.
+/// requests or blocks; the I/O thread makes other texts. Only the I/O thread uses this class.
 class AdminReports {
  public:
   /// The parts of the server, besides its replicas, that the reports show.

@@ -12,7 +12,7 @@ Json EventJson(const ServerEvent& event);
 
 /// The stream of /admin/events: server-sent events from an EventFeed, until the client leaves. The field `id` has the
 /// event's number, and the field `event` has its kind. The server waits for no client: a slow client is told how many
-/// events were dropped for it. Only the I/O thread uses it.
+/// events were dropped for it. Only the I/O thread uses this class.
 class EventStream {
  public:
   static constexpr int kMostReaders = 16;

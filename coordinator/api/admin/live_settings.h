@@ -10,7 +10,7 @@
 namespace quire {
 
 /// The settings of a running server: the settings of its start, with operators' changes, which last until the server
-/// ends. Only the I/O thread uses it.
+/// ends. Only the I/O thread uses this class.
 class LiveSettings {
  public:
   /// Passes the settings that are now in force to the parts of the server that use them.

@@ -13,7 +13,7 @@
 
 namespace quire {
 
-/// Makes the page of metrics for Prometheus. Only the I/O thread uses it.
+/// Makes the page of metrics for Prometheus. Only the I/O thread uses this class.
 class MetricsPage {
  public:
   /// `batches` returns the numbers of files and batches, or nullopt when the server has no batch directory. The

@@ -14,7 +14,7 @@ namespace quire {
 Json ModelsJson(const ModelRoster& models, const ModelKeeper& keeper);
 
 /// The handlers by which an operator loads and unloads models, puts them to sleep and wakes them. Only the I/O thread
-/// uses it.
+/// uses this class.
 class ModelControl {
  public:
   /// The references must outlive this object.

@@ -17,7 +17,7 @@ namespace quire {
 /// The most bytes of a body that uploads a file: the file's bytes, and 64 KiB for the form around them.
 inline constexpr size_t kUploadBodyBytes = StoreLimits().file_bytes + (64 << 10);
 
-/// All endpoints of /v1/files and /v1/batches, and the runner of batches. Only the I/O thread uses it.
+/// All endpoints of /v1/files and /v1/batches, and the runner of batches. Only the I/O thread uses this class.
 class BatchService {
  public:
   /// store: null when the server has no batch directory; every endpoint then answers 404. may_run: tells whether a

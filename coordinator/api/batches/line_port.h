@@ -8,7 +8,7 @@
 namespace quire {
 
 /// The functions that a BatchRunner needs of the port that answers the requests of batches. Only the I/O thread uses
-/// it.
+/// this class.
 class LinePort {
  public:
   LinePort() = default;

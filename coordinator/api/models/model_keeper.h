@@ -17,7 +17,7 @@
 namespace quire {
 
 /// Loads and unloads models, puts them to sleep and wakes them, as ModelLives decides. Requests wait while their model
-/// is not loaded. Only the I/O thread uses it.
+/// is not loaded. Only the I/O thread uses this class.
 class ModelKeeper {
  public:
   using Hooks = ModelHooks;

@@ -20,7 +20,8 @@ namespace quire {
 class PiecewiseText;
 struct AnswerChoice;
 
-/// The handlers of the data port: OpenAI's and Anthropic's endpoints, and a few more. Only the I/O thread uses it.
+/// The handlers of the data port: OpenAI's and Anthropic's endpoints, and a few more. Only the I/O thread uses this
+/// class.
 class DataPort {
  public:
   struct Options {

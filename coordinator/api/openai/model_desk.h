@@ -35,7 +35,7 @@ struct ModelDesk {
 };
 
 /// The ModelDesks of all models, in the order of the ModelRoster. A request's field "model" chooses its desk. Only the
-/// I/O thread uses it.
+/// I/O thread uses this class.
 class ModelDesks {
  public:
   /// The references must outlive this object. The pool must be stopped before this object is destroyed.

@@ -12,7 +12,7 @@
 namespace quire {
 
 /// The endpoints that read and delete stored answers of /v1/responses, and the lookup for later requests. A client sees
-/// only its own answers. Only the I/O thread uses it.
+/// only its own answers. Only the I/O thread uses this class.
 class ResponsePages {
  public:
   explicit ResponsePages(PageApi::Charge charge) : charge_(std::move(charge)) {}
