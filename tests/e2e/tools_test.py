@@ -410,7 +410,7 @@ class ThoughtBudgetTest(ToolCase):
 
 
 class ChosenParserTest(ToolCase):
-    """Tests a template that knows no tools, with a parser chosen by a flag."""
+    """Tests a template that does not show tools, with a parser chosen by a flag."""
     TEMPLATE, FLAGS = PLAIN, ("--tool-call-parser", "llama3_json", "--reasoning-parser", "deepseek_r1")
 
     def test_tools_are_described_in_the_system_message_when_the_template_has_none(self):
@@ -426,8 +426,8 @@ class ChosenParserTest(ToolCase):
 
 
 class GenericTest(ToolCase):
-    """Tests a template that knows no tools, no system messages and no results of tools, and in which users and
-    assistants alternate."""
+    """Tests a template that shows no tools, no system messages and no results of tools, and in which users and assistants must
+    alternate."""
     TEMPLATE, FLAGS = ("{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('turns must alternate') }}{% endif %}"
                        + PLAIN.removeprefix("{% for m in messages %}")), ()
 

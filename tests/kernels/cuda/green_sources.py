@@ -21,7 +21,7 @@ def code_of(text):
 
 
 class GreenSources:
-    """Keeps the digests of accepted sources. A quoted name is searched in the folder of the including file, then in `folders`. Paths
+    """Stores the digests of accepted sources. A quoted name is searched in the folder of the including file, then in `folders`. Paths
     are relative to `root`; `recorded` is the list in the repository, `cached` the file in the cache."""
 
     def __init__(self, root, folders, recorded, cached):

@@ -48,7 +48,7 @@ struct Pool {
 
 class PairCarrierTest : public testing::Test {
  protected:
-  /// Waits until the link has done `moves` moves. Fails if this takes more than 20 seconds.
+  /// Waits until the link has done `moves` moves. Fails if this takes too long.
   static void WaitFor(DeviceLink& link, int64_t moves) {
     const auto deadline = Clock::now() + std::chrono::seconds(20);
     while (link.num_done() < moves && Clock::now() < deadline) std::this_thread::yield();
