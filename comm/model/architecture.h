@@ -15,9 +15,9 @@ namespace quire {
 /// (architectures/prediction_layer.h).
 enum class PredictionForm : uint8_t {
   kNone,          // files have no such layers
-  kUnused,        // files may have them, and Quire does not use them
-  kLikeDeepseek,  // in HF files, they follow the model's layers and are numbered with them
-  kLikeQwen,      // in HF files, their names begin with mtp
+  kUnused,        // files may have such layers, and Quire does not use them
+  kLikeDeepseek,  // in HF files, the layers follow the model's layers and are numbered with them
+  kLikeQwen,      // in HF files, the names of their tensors begin with mtp
 };
 
 /// A model family: functions that read its files. A reader may leave `architecture` and, for HF, the end tokens to

@@ -162,8 +162,8 @@ class KeywordReader {
       if (Find(keyword) != nullptr && !Find(keyword)->is_string()) return Wrong(keyword, "must be a string");
     }
     if (pattern != nullptr) TakePattern("pattern", pattern->get_ref<const std::string&>());
-    // In the standard, a format is only a remark. Here a format is enforced when there is no pattern and when enforcing
-    // is cheap.
+    // In the standard, a format is only a remark. This reader enforces a format when there is no pattern and when
+    // enforcing is cheap.
     if (format != nullptr && pattern == nullptr) {
       if (const auto known = PatternOfFormat(format->get_ref<const std::string&>())) TakePattern("format", *known);
       if (out_.StatesOfCountedTexts() > kMostCounted) out_.texts.reset();

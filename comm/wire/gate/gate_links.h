@@ -27,7 +27,7 @@ struct LinkBounds {
 class GateLinks {
  public:
   GateLinks();
-  /// Keeps forwarding for up to 200 ms, then ends all links.
+  /// Forwards bytes for up to 200 ms more, then ends all links.
   ~GateLinks();
   GateLinks(const GateLinks&) = delete;
   GateLinks& operator=(const GateLinks&) = delete;

@@ -182,7 +182,7 @@ bool PortGate::Impl::OnVerdict(Stranger& stranger) {
     strangers.Remove(stranger.number);
     return false;
   }
-  // The ZAP handler has counted the refusal, unless this was our own test connection (CheckThatStrangersAreRefused).
+  // The ZAP handler has counted the refusal, unless this was the test connection of CheckThatStrangersAreRefused.
   const uint64_t refused = curve->num_refused();
   if (std::exchange(refused_before, refused) != refused) log.TurnedAway(stranger.name.address, kUnknownKey, refused);
   End(stranger, nullptr);

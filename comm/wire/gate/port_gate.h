@@ -17,7 +17,7 @@ class PortGate {
  public:
   /// Listens on "tcp://ADDRESS:PORT" without answering yet. Throws Error when it cannot listen.
   PortGate(const std::string& endpoint, std::shared_ptr<CurveServer> curve);
-  /// Keeps forwarding for accepted peers for up to 200 ms.
+  /// Forwards bytes of accepted peers for up to 200 ms more.
   ~PortGate();
   PortGate(const PortGate&) = delete;
   PortGate& operator=(const PortGate&) = delete;
