@@ -19,7 +19,7 @@ namespace {
 /// A step that is planned and not yet committed.
 struct PlannedStep {
   int64_t computed_tokens = 0;
-  int64_t context_tokens = 0;  // keys and values that attention reads, including the step's own
+  int64_t context_tokens = 0;  // keys and values that attention reads, those of the step included
   int batch = 0;               // number of sequences that hold memory
   MemoryUsage usage;           // usage after the step
 };
