@@ -122,8 +122,8 @@ void BlockSender::DropUnfinishedMoves(const Outgoing& outgoing) {
   }
 }
 
-/// Sends one chunk on each stream of the transfer whose link has room. If the transfer uses DeviceLinks, announces
-/// moves and notices finished moves instead. Returns false when no stream made progress.
+/// Sends one chunk on each stream of the transfer, if the stream's link has room. If the transfer uses DeviceLinks,
+/// announces moves and notices finished moves instead. Returns false when no stream made progress.
 bool BlockSender::Advance(Outgoing& outgoing) {
   bool moved = false;
   for (Stream& stream : outgoing.streams) {

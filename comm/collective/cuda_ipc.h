@@ -15,8 +15,8 @@ int CudaDeviceCount();
 void UseCudaDevice(int ordinal);
 /// Describes the current device, for example "NVIDIA H100, GPU-3f..., 0000:3b:00.0".
 std::string DescribeCudaDevice();
-/// Returns the number of ranks on this host, this one included, whose current device is the same as this rank's.
-/// Collective call.
+/// Returns the number of ranks on this host that use the same device as this rank, including this rank. Collective
+/// call.
 int RanksOnThisDevice(const MpiBootstrap& mpi);
 
 void* MakeCudaStream();

@@ -36,7 +36,7 @@ class MpiBootstrap {
   /// Returns the bytes of all ranks in rank order, on every rank. Sizes may differ.
   std::vector<std::string> GatherAll(const std::string& bytes) const;
   void Barrier() const;
-  /// Runs MPI's own all-reduce, whose order of sums the library chooses; for comparison only.
+  /// Runs MPI's own all-reduce, in which the library chooses the order of sums; for comparison only.
   void LibraryAllReduceSum(std::span<float> data) const;
 
   /// Makes a collective for the ranks that pass the same `subgroup`: over shared memory when all of them are on one

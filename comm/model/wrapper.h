@@ -8,8 +8,8 @@
 
 namespace quire {
 
-/// A multimodal model, whose config.json contains the text model's configuration under "text_config". Only the text
-/// model is served.
+/// A multimodal model. Its config.json contains the text model's configuration under "text_config". Only the text model
+/// is served.
 struct Wrapper {
   const char* hf;    // "model_type" of the multimodal model
   const char* text;  // "model_type" of the text model if text_config has none

@@ -130,7 +130,7 @@ struct ModelSettings {
     int64_t host_swap_bytes = 0;
     bool prefix_caching = true;
     double watermark = 0.01;
-    /// A directory that keeps blocks of the prefix cache beyond the end of the process.
+    /// A directory that stores blocks of the prefix cache beyond the end of the process.
     struct Disk {
       std::string dir;                        // empty: no blocks are stored on disk
       int64_t max_bytes = int64_t{16} << 30;  // the most that all files in `dir` may have
@@ -144,7 +144,7 @@ struct ModelSettings {
     int max_running = 256;          // sequences that may run at the same time
     int max_waiting = 1024;         // sequences that wait; requests beyond are refused
     int max_step_tokens = 0;        // 0: 512 on the CPU, 2048 on GPUs
-    bool auto_step_tokens = false;  // compute fewer tokens in a step to keep target_inter_token_ms (0: 100 ms)
+    bool auto_step_tokens = false;  // compute fewer tokens in a step to meet target_inter_token_ms (0: 100 ms)
     int target_inter_token_ms = 0;  // target time between two tokens of a stream; 0: none
     int max_model_len = 0;          // 0: the model's trained length
     PreemptionMode preemption = PreemptionMode::kAuto;

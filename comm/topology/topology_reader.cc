@@ -477,7 +477,7 @@ void CheckSaidOnce(const std::vector<SettingOverride>& settings) {
   }
 }
 
-/// Reads the document into `t`. Settings that the document does not name keep their values.
+/// Reads the document into `t`. Settings that the document does not name do not change.
 void ReadDocument(const YamlNode& document, const std::string& file, Topology& t) {
   Section root(document, "", file);
   if (const YamlNode* node = root.Take("model")) {

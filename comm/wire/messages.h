@@ -46,8 +46,7 @@ enum class FrameKind : uint16_t {
   kFreeBlocks
 };
 
-/// The first part of every message. The second part, whose hash is `body_hash`, is a FlatBuffer (for BlockChunk,
-/// bytes).
+/// The first part of every message. The second part is a FlatBuffer (for BlockChunk, bytes); `body_hash` is its hash.
 struct FrameHeader {
   uint32_t magic = 0x52495551;  // "QUIR"
   uint16_t version = kProtocolVersion;
@@ -243,7 +242,7 @@ struct BlockChunk {
 };
 /// Encodes a chunk whose data is the concatenation of `parts`.
 Frame EncodeChunk(const ChunkPlace& place, std::span<const std::span<const std::byte>> parts);
-/// Decodes a chunk, whose data points into the frame. Throws Error for a frame that is no valid chunk.
+/// Decodes a chunk. The chunk's data points into the frame. Throws Error for a frame that is no valid chunk.
 BlockChunk DecodeChunk(const Frame& frame);
 
 using Message = std::variant<JoinMessage, AssignMessage, HelloMessage, StartMessage, ReadyMessage, FailureMessage,

@@ -3,7 +3,7 @@
 #include "comm/model/architecture.h"
 #include "comm/model/architectures/layer_norm_family.h"
 
-// Common parts of encoders, whose tokens see each other in both directions and which have no output head.
+// Common parts of encoders. In an encoder, tokens see each other in both directions, and there is no output head.
 namespace quire::architectures {
 
 /// Sets the settings that all encoders share: no output head, and tokens that see later tokens.

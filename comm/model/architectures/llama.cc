@@ -86,8 +86,7 @@ ModelSpec Ministral3FromHf(const HfConfig& config) {
   return spec;
 }
 
-/// Reads the text model of Mistral 3 from a GGUF file. The model is a llama whose queries may grow with their
-/// positions.
+/// Reads the text model of Mistral 3 from a GGUF file. The model is Llama, but queries may grow with their positions.
 ModelSpec Mistral3FromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   spec.interleaved_rope_rows = true;

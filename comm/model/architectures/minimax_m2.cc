@@ -1,5 +1,5 @@
 // MiniMax-M2 normalizes all queries of a token together, and all its keys together. RoPE rotates a part of each head.
-// Every layer has a mixture of experts, whose router uses sigmoids with a correction bias.
+// Every layer has a mixture of experts. The routers use sigmoids with a correction bias.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/llama.h"

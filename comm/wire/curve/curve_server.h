@@ -18,7 +18,7 @@ namespace quire {
 
 /// The server side of CURVE. CURVE alone encrypts, and accepts any client that has a key pair. This object's ZAP
 /// handler, on a thread of its own, accepts only the listed workers' keys, each under the user id "r<rank>". Sockets
-/// belong to this object's own context, whose handler starts before the first socket is created.
+/// belong to this object's own context. The context's handler starts before the first socket is created.
 class CurveServer {
  public:
   /// Throws Error when a key is no valid Z85.

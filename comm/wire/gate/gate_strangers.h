@@ -63,7 +63,7 @@ class Strangers {
   void KnowsKey(Stranger& stranger);
   /// Records that a peer from this network was accepted. Only the first kMostAccepted networks are recorded.
   void Accepted(const std::string& network);
-  /// Returns the oldest connection, whose deadline comes first; null when there is none.
+  /// Returns the oldest connection, which has the first deadline; null when there is none.
   Stranger* Oldest();
   size_t size() const { return strangers_.size(); }
 
