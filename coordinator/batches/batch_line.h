@@ -27,7 +27,7 @@ class BatchLineError : public Error {
   std::string code_, param_;
 };
 
-/// Reads a line. `line` must outlive the result. Throws BatchLineError, whose text begins with `where`.
+/// Reads a line. `line` must outlive the result. Throws BatchLineError with a text that begins with `where`.
 BatchLine ReadBatchLine(std::string_view line, const std::string& where);
 
 /// Returns the output line, without its line end, for a request that the server has answered. `id`: the id that the

@@ -46,7 +46,7 @@ std::span<const ForeignFlag> ForeignTuningFlags();
 std::span<const ForeignValue> ForeignValues();
 std::span<const ForeignCommand> ForeignCommands();
 
-/// True when the word is in the list, whose words have blanks between them.
+/// True when the word is in the list. Blanks separate the list's words.
 bool IsAmong(std::string_view list, std::string_view word);
 
 }  // namespace quire

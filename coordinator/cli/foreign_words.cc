@@ -100,8 +100,8 @@ class Translation {
     if (!FindForeign(app_, name)) SplitAttached(name, value);
     if (const ForeignFlag* flag = FindForeign(app_, name)) return TakeForeign(*flag, name, value, own);
     RefuseServersFlag(name);
-    // An unknown long flag is left to the parser, whose error names the flag. This function refuses an unknown short
-    // flag, because the parser could read it as a group of one-letter flags.
+    // An unknown long flag is left to the parser: the parser's error names the flag. This function refuses an unknown
+    // short flag, because the parser could read it as a group of one-letter flags.
     if (!name.starts_with("--") && !IsOwnWithValue(name)) RefuseShort(name);
     own.words.push_back(word);
   }

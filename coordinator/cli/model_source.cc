@@ -69,7 +69,7 @@ std::vector<std::string> GgufModelsIn(const fs::path& folder, int deepest = 1) {
 
 char Lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
 
-/// True for a GGUF file whose name has the kind of quantisation as a word: "q4_k_m" in "Llama-3-Q4_K_M.gguf", but not
+/// True for a GGUF file with the kind of quantisation as a word in its name: "q4_k_m" in "Llama-3-Q4_K_M.gguf", but not
 /// in "Llama-3-Q4_K_M_L.gguf".
 bool IsOfKind(const std::string& path, const std::string& kind) {
   std::string name = fs::path(path).stem(), wanted = kind;

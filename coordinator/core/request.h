@@ -72,8 +72,8 @@ struct Request {
 
   int num_prompt_tokens() const { return sequences.front().num_prompt_tokens; }
   /// Returns the number of tokens of the sequence that are neither computed nor in an outstanding step. 1 means that
-  /// the sequence decodes. Returns 0 if the sequence is finished or has its full length. Choices whose common prompt is
-  /// computed count as if they shared it already.
+  /// the sequence decodes. Returns 0 if the sequence is finished or has its full length. If the prompt that choices
+  /// share is computed, the choices count as if they shared its blocks already.
   int TokensToCompute(const Sequence& sequence) const {
     const bool complete = sequence.length() == sequence.num_prompt_tokens + limits.max_tokens;
     if (sequence.finished || complete) return 0;
@@ -112,7 +112,7 @@ struct Request {
   /// Returns what computing tokens [start, start + count) takes from the step's token budget: 1 per token, plus 1 per
   /// scored row except the first. The first scored row is free, as sampling is, so that any budget allows progress.
   int StepCost(int start, int count) const { return count + std::max(0, RowsOf(start, count).count - 1); }
-  /// Returns the most tokens from `start` on, at most `count`, whose StepCost is at most `budget` (> 0).
+  /// Returns the most tokens from `start` on, at most `count`, with a StepCost of at most `budget` (> 0).
   int TokensFor(int start, int count, int budget) const;
   void GotToken() { num_lost_epochs = num_lost_alone = 0; }
   bool swapped_out() const { return num_swapped_blocks > 0; }

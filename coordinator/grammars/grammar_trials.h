@@ -31,8 +31,8 @@ class GrammarTrials {
   GrammarTrials(const GrammarTrials&) = delete;
   GrammarTrials& operator=(const GrammarTrials&) = delete;
 
-  /// Compiles the grammar on trial. Throws Error with the reason, whose text names no field, when the grammar does not
-  /// compile within the limits; Stopped when `stop` is requested; ApiError 503 when this machine has no time or no
+  /// Compiles the grammar on trial. Throws Error with the reason, without a field in its text, when the grammar does
+  /// not compile within the limits; Stopped when `stop` is requested; ApiError 503 when this machine has no time or no
   /// process for the trial.
   void Try(const GrammarSource& source, const std::stop_token& stop);
 

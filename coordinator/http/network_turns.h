@@ -40,8 +40,8 @@ class NetworkTurns {
 /// Returns the block of addresses that one host may own: an IPv4 address itself, or the /64 network of an IPv6 address.
 boost::asio::ip::address NetworkOf(const boost::asio::ip::address& address);
 
-/// Returns the block of addresses that one customer of a provider may own, and whose connections take turns as one: an
-/// IPv4 address itself, or the first 48 bits of an IPv6 address. All loopback addresses are one block.
+/// Returns the block of addresses that one customer of a provider may own. The connections of a block take turns as
+/// one: an IPv4 address itself, or the first 48 bits of an IPv6 address. All loopback addresses are one block.
 boost::asio::ip::address TurnOf(const boost::asio::ip::address& address);
 
 }  // namespace quire

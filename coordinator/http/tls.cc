@@ -165,7 +165,7 @@ std::shared_ptr<ssl::context> Load(const std::string& certificate_file, const st
   if (asked) Fail("{} needs a passphrase; nobody is there to give it: store it without one, mode 0600", key_file);
   if (error) Fail("{} is not the private key, in PEM, of {}: {}", key_file, certificate_file, error.message());
   context->set_password_callback([](size_t, ssl::context::password_purpose) { return std::string(); });
-  // An SSL_CTX stores one key pair for each type of key. So it accepts a key whose type differs from the certificate's,
+  // An SSL_CTX stores one key pair for each type of key. So it accepts a key of another type than the certificate's,
   // and stores this key without a certificate.
   const X509* certificate = ::SSL_CTX_get0_certificate(context->native_handle());
   if (certificate == nullptr || ::SSL_CTX_check_private_key(context->native_handle()) != 1)

@@ -9,8 +9,8 @@ namespace quire {
 /// The share of the workers' processors that clients' jobs in a WorkPool, or their requests on the I/O thread
 /// (IoShares), may take. Ranks run in lock-step, so a moment taken from one rank's core delays all ranks. All clients
 /// together therefore get a twentieth of the cores in the long run, in even parts. A client that is alone may take the
-/// time `at_once` of a core without a pause; its next job then waits, at most a minute. For each client the class keeps
-/// a leaky bucket, as the time when the bucket will be empty. Not thread-safe.
+/// time `at_once` of a core without a pause; its next job then waits, at most a minute. For each client the class
+/// stores a leaky bucket, as the time when the bucket will be empty. Not thread-safe.
 class WorkShares {
  public:
   using Clock = std::chrono::steady_clock;

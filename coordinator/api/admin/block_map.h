@@ -26,8 +26,8 @@ struct BlockMap {
     uint64_t id = 0;
     std::vector<BlockId> blocks;
   };
-  /// A saved recurrent state with which a sequence can begin. `behind`: the cached block after whose last token the
-  /// state was saved.
+  /// A saved recurrent state with which a sequence can begin. `behind`: the cached block that ends where the state was
+  /// saved.
   struct KeptState {
     BlockId behind = kNullBlock;
     std::vector<BlockId> blocks;
@@ -37,7 +37,7 @@ struct BlockMap {
   std::vector<Owner> owners;
   std::vector<Pin> pins;
   std::vector<Owner> swapped;   // owners whose block tables list host blocks
-  std::vector<BlockId> cached;  // free for reuse, content kept
+  std::vector<BlockId> cached;  // free for reuse, with their content
   std::vector<KeptState> kept_states;
   size_t not_listed = 0;  // table entries beyond kMostEntries
 };

@@ -28,8 +28,8 @@ class LiveSettings {
 
   /// Changes settings. `changes` has keys and values of a topology file, such as {"logs.level": "debug"}. The value
   /// null restores the value of the start. In server.key_limits an entry replaces the limits of that API key, and null
-  /// removes them; other API keys keep their limits. If one change is refused, no setting changes. Returns the given
-  /// keys. Throws Error or ApiError that names the key and the remedy.
+  /// removes them; the limits of other API keys do not change. If one change is refused, no setting changes. Returns
+  /// the given keys. Throws Error or ApiError that names the key and the remedy.
   std::vector<std::string> Change(const Json& changes);
 
   /// Compares two readings of the operator's settings files, and applies the differences in keys that can change at run

@@ -9,7 +9,7 @@
 
 namespace quire {
 
-/// The record that ModelLives keeps of one model.
+/// The record of one model in ModelLives.
 struct LifeRecord {
   std::string name;
   int64_t bytes = 0;  // while it is loaded

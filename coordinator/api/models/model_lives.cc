@@ -221,7 +221,7 @@ void ModelLives::Retire(double now, Orders& orders) {
   }
 }
 
-/// Gives the model its memory, and records that the client whose request comes first caused the load.
+/// Gives the model its memory, and records that the client of the first waiting request caused the load.
 void ModelLives::Load(size_t model, double now, Orders& orders) {
   Model& m = models_[model];
   (m.phase == LifePhase::kAsleep ? orders.wake : orders.load).push_back(model);

@@ -21,8 +21,8 @@ class AnswerForm {
   // These functions return the texts of a stream: Opening, then a Delta for each event, then Ending. After a failure
   // the stream sends Failure instead of the texts that remain.
   virtual std::shared_ptr<PiecewiseText> Opening(const Usage& usage) = 0;
-  /// Returns the text for one event, whose parsed text is `parts`. If a tool call turns out to be malformed, text that
-  /// was sent for it is not taken back.
+  /// Returns the text for one event. `parts`: the event's parsed text. If a tool call turns out to be malformed, text
+  /// that was sent for it is not taken back.
   virtual std::string Delta(const AnswerParts& parts, const CallEvent& event) = 0;
   virtual std::shared_ptr<PiecewiseText> Ending(const Usage& usage) = 0;
   virtual std::shared_ptr<PiecewiseText> Failure(const CallEvent& event) = 0;

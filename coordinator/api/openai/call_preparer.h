@@ -40,8 +40,8 @@ struct ChatPrompt {
   std::optional<size_t> unedited_tokens = {};  // prompt tokens without the context edits; nullopt: none asked for
 };
 
-/// Turns the body of a generating request into tokens. The preparer does all work whose cost grows with the request,
-/// except the compilation of its grammar (GrammarTrials). Thread-safe, because no method changes the object.
+/// Turns the body of a generating request into tokens. The preparer does all work that grows with the request, except
+/// the compilation of the request's grammar (GrammarTrials). Thread-safe, because no method changes the object.
 class CallPreparer {
  public:
   struct Options {

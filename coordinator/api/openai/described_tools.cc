@@ -30,7 +30,7 @@ void AddWords(const std::string& words, OrderedJson& message) {
   own += words;
 }
 
-/// Returns the name of the function whose result the message is; empty: unknown.
+/// Returns the name of the function that gave the message as its result; empty: unknown.
 std::string NameOfResult(const std::map<std::string, std::string>& names, const OrderedJson& message) {
   const auto name = names.find(message.value("tool_call_id", ""));
   return name == names.end() ? message.value("name", "") : name->second;

@@ -108,7 +108,7 @@ void AddRows(size_t index, const std::shared_ptr<const PoolingTerms>& terms, std
   parts.push_back({[] { return std::string("]}"); }, kEnvelopeBytes});
 }
 
-/// Returns an answer whose list `data` has one entry for each prompt.
+/// Returns an answer with a list `data`, which has one entry for each prompt.
 std::shared_ptr<PiecewiseText> ListAnswer(const AnswerHead& head, PoolingTerms given,
                                           std::vector<std::vector<float>> vectors, const Usage& usage) {
   const auto terms = std::make_shared<const PoolingTerms>(std::move(given));

@@ -20,8 +20,8 @@ class ResponsePages {
   std::vector<Routes<DataHandler>::Route> MakeRoutes();
 
   /// Returns a function that finds the client's stored answers. The returned function is callable from any thread, and
-  /// must not outlive this object. `items`: the function may also look up single items, for whose bytes the request is
-  /// charged.
+  /// must not outlive this object. `items`: the function may also look up single items; the request is charged for
+  /// their bytes.
   FindKept FinderFor(const std::string& client, bool items);
   ResponseStore& store() { return store_; }
 

@@ -59,7 +59,7 @@ class HostCache : public CacheListener {
   int64_t num_copied() const { return num_copied_; }
   int64_t num_found() const { return num_found_; }
 
-  /// Aborts unless the host pool keeps exactly the blocks that hold a copy of a block or of a state, and num_ahead_
+  /// Aborts unless the host pool caches exactly the blocks that hold a copy of a block or of a state, and num_ahead_
   /// counts the entries 1 of ahead_.
   void CheckIntegrity() const;
 

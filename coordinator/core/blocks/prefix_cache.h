@@ -32,8 +32,8 @@ class PrefixCache {
   /// hash_bits below 128.
   PrefixCache(int num_blocks, int block_size, const Key& key, int hash_bits = 128);
 
-  /// Returns the start of all hash chains with this salt and this adapter (0: none). Requests whose salts or adapters
-  /// differ never share a block.
+  /// Returns the start of all hash chains with this salt and this adapter (0: none). Requests with different salts or
+  /// adapters never share a block.
   BlockHash Root(std::string_view salt, int adapter = 0) const;
   static ContentId RootContent(const BlockHash& root) { return root.high | 1; }
 

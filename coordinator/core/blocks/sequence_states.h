@@ -14,8 +14,8 @@ namespace quire {
 
 /// Allocates the blocks of recurrent states and decides which states are kept as checkpoints. Models without states do
 /// not use this class. Every step that computes a sequence writes its state. A state that is shared or kept as a
-/// checkpoint is never written: the step copies it first and writes the copy. The last owner of a state that is not
-/// kept writes in place. A state is kept as a checkpoint at three kinds of places:
+/// checkpoint is never written: the step copies it first and writes the copy. The last owner of a state that is no
+/// checkpoint writes in place. A state is kept as a checkpoint at three kinds of places:
 ///   - in a prompt, if the checkpoint saves at least state_spacing tokens: at its last full block, and where its cached
 ///     keys and values ended if they reached further than its cached states;
 ///   - in generated text: at every kCheckpointBlocks-th block, but only the latest such state of each sequence;
@@ -45,7 +45,7 @@ class SequenceStates {
   /// Requires BlocksToGrow free blocks. A checkpoint is made only if the blocks of a state and `reserved` further
   /// blocks are free. Otherwise an unshared state is written in place, and its checkpoint, if any, is forgotten.
   void Grow(Sequence& sequence, int reserved, StepPlan& plan);
-  /// Gives the sequence a state of its own, whose content arrives later. Needs the blocks of a state if the sequence
+  /// Gives the sequence its own state. The state's content arrives later. Needs the blocks of a state if the sequence
   /// has no state, or shares it. Requires that the plan does not copy the sequence's present state (IsCopiedBy).
   void Renew(Sequence& sequence);
   /// True when the plan copies the sequence's state for another sequence.

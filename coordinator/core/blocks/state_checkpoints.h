@@ -24,7 +24,7 @@ struct ComingCheckpoint {
 /// Identifies a checkpoint. Ids are never reused. 0: none.
 using CheckpointId = uint64_t;
 
-/// Recurrent states kept at block boundaries, so that sequences can start there instead of at their first token. A
+/// Recurrent states saved at block boundaries, so that sequences can start there instead of at their first token. A
 /// checkpoint belongs to the cached block that ends at its boundary, and is found by that block. The checkpoint's own
 /// blocks behave like cached blocks: no step writes them, sequences that start at the checkpoint hold them, and without
 /// holders they may be reused. When one of them, or the block to which the checkpoint belongs, is reused, the whole

@@ -281,7 +281,7 @@ class Engine {
   void TellDrafts(const Request& request);
   void Erase(RequestId id);
 
-  // The next functions keep requests out of the scheduler whose adapter the ranks lack (engine_adapters.cc).
+  // The next functions keep requests out of the scheduler if the ranks lack their adapter (engine_adapters.cc).
   void SetAside(Request& request);
   void SetAsideWithoutAdapter();
   bool AllSetAside() const;

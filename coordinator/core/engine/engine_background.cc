@@ -24,8 +24,8 @@ bool Engine::StaysAside(Request& added) {
   return true;
 }
 
-/// When only background requests are left, moves those whose adapters the ranks have into the scheduler. Called before
-/// each plan.
+/// When only background requests are left, moves them into the scheduler, except requests with adapters that the ranks
+/// lack. Called before each plan.
 void Engine::TakeUpBackground() {
   if (HasOthers()) return;
   for (const RequestId id : background_) {

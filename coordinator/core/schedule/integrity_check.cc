@@ -182,7 +182,7 @@ class Recount {
 };
 
 /// Aborts unless every checkpoint's state is whole, has no block that holds cached keys and values, and belongs to a
-/// cached block. Also aborts if the pool keeps a block that is neither cached nor part of such a state.
+/// cached block. Also aborts if the pool caches a block that is neither in the prefix cache nor part of such a state.
 void CheckCheckpoints(const BlockManager& blocks) {
   const PrefixSharing& prefixes = blocks.prefixes();
   prefixes.checkpoints().CheckIntegrity();

@@ -84,7 +84,7 @@ Allowance LongPasses::AllowanceOf(const StepDraft& draft) const {
   return {0, std::min(draft.budget, std::max(even, LeastTokens(draft)))};
 }
 
-/// Returns the time of a token whose prompt has `prompt_tokens` tokens, relative to a token of a short prompt; at least
+/// Returns the time of a token of a prompt of `prompt_tokens` tokens, relative to a token of a short prompt; at least
 /// 1.
 double LongPasses::CostOfToken(int prompt_tokens) const {
   const double of_short = cost_.TokenSeconds(0), of_this = cost_.TokenSeconds(0.5 * (prompt_tokens - 1));

@@ -37,8 +37,8 @@ class RoomEstimate {
   /// True when other clients go first, because this client's next request would exceed the client's share. Then also
   /// sets the account's stands_back, and left_room if the request exceeds a share by itself.
   bool StandsBack(ClientAccount& client, const Crowd& crowd, StepDraft& draft) const;
-  /// False when the request must not run beside the running requests. A suspect, whose computation may be killing the
-  /// workers, runs alone, so that a further loss of workers interrupts no other request.
+  /// False when the request must not run beside the running requests. A suspect (a request that may be killing the
+  /// workers) runs alone, so that a further loss of workers interrupts no other request.
   bool MayRunBeside(const Request& request, const Crowd& crowd) const;
 
  private:

@@ -15,7 +15,7 @@ class GemmaArguments {
  public:
   enum class Status { kMore, kDone, kError };
 
-  /// tool: the called tool, whose schema gives the types of words without quotation marks.
+  /// tool: the called tool. Its schema gives the types of words without quotation marks.
   explicit GemmaArguments(const Tool* tool) : tool_(tool) {}
 
   /// Reads from the front of `text`, which begins where the last reading ended. Adds the number of bytes read to

@@ -58,8 +58,8 @@ bool IsFreeText(const OrderedJson& schema) {
          std::ranges::none_of(kAsking, [&](const char* keyword) { return schema.contains(keyword); });
 }
 
-/// Returns the format of an argument's value. `schema` describes the value. It is a part of `whole`, to whose
-/// definitions it may refer.
+/// Returns the format of an argument's value. `schema` describes the value. It is a part of `whole` and may refer to
+/// the definitions in `whole`.
 OrderedJson ArgumentValue(const TagBuilder& build, const CallStyle& style, const OrderedJson& schema,
                           const OrderedJson& whole) {
   if (!schema.is_object()) return ValueOf(schema, "json");

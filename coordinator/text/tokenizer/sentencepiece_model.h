@@ -36,7 +36,7 @@ SentencePieceModel ReadSentencePieceModel(std::string_view bytes, const std::str
 /// recognised in trusted text. Errors begin with `path`.
 void AddSentencePiece(const SentencePieceModel& model, const std::string& path, TokenizerData& data);
 
-/// Returns the merges of SentencePiece's BPE, whose files have no list of merges. Two adjacent pieces merge when the
+/// Returns the merges of SentencePiece's BPE; its files have no list of merges. Two adjacent pieces merge when the
 /// vocabulary contains their joined text. Pairs whose joined text has the highest score merge first.
 std::vector<MergeRule> MergesByScore(const std::vector<SentencePieceModel::Piece>& pieces);
 
