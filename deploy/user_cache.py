@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""user_cache.py: the folder in which Quire's scripts keep fetched files, and checks that these files are unchanged.
+"""user_cache.py: the folder in which Quire's scripts store fetched files, and checks that these files are unchanged.
   user_cache.py folder                     makes the folder and prints its path
   user_cache.py digest FOLDER              prints the SHA-256 of all files in FOLDER, with their names
   user_cache.py is FOLDER DIGEST_FILE      succeeds when DIGEST_FILE has that SHA-256
