@@ -136,7 +136,8 @@ class CpuDecoder final : private DecoderOps {
   struct Rows {  // the rows of a step
     int64_t first, count;
   };
-  /// A product whose result joins the residual: x [T, weight's columns], the weight, and the bias that rank 0 adds.
+  /// A product with a result that joins the residual: x [T, weight's columns], the weight, and the bias that rank 0
+  /// adds.
   struct OutProduct {
     const float* x;
     const Matrices& weight;
@@ -154,8 +155,8 @@ class CpuDecoder final : private DecoderOps {
   /// Adds to a product the parts that its rows' adapters contribute. x and y begin with the first of the rows.
   void AddAdapters(AdaptedProduct product, int64_t layer, const float* x, int64_t x_stride,
                    std::span<const int32_t> adapters, float* y, int64_t y_stride);
-  /// Does what AddAdapters does for the products of experts, whose rows are those of ExpertActivations. With
-  /// `of_tokens`, x has one row per token, otherwise one row per row of y.
+  /// Does what AddAdapters does, for the products of experts, with the rows of ExpertActivations. With `of_tokens`, x
+  /// has one row per token, otherwise one row per row of y.
   void AddExpertAdapters(AdaptedProduct product, int64_t layer, const float* x, int64_t x_stride, bool of_tokens,
                          float* y, int64_t y_stride);
   void EmbedAdapters();  // changes the rows of the residual with adapters that change the embedding

@@ -178,8 +178,8 @@ void PredictionStack::Enter(const Row& row, int block) {
   inputs_.hidden.insert(inputs_.hidden.end(), row.hidden, row.hidden + hidden_size_);
 }
 
-/// Completes the inputs of the pass for one sequence, whose rows were entered. `blocks`: its blocks from first_block
-/// on; `end`: the position after its last row.
+/// Completes the inputs of the pass for one sequence. Its rows were entered before. `blocks`: its blocks from
+/// first_block on; `end`: the position after its last row.
 void PredictionStack::EndSequence(std::span<const int> blocks, int first_block, int end) {
   inputs_.query_start.push_back(static_cast<int32_t>(inputs_.num_tokens()));
   inputs_.context_len.push_back(end - first_block * block_size());

@@ -36,8 +36,7 @@ struct StepInputs {
   void Clear();
   /// Refills the arrays from the batch. Their storage is reused between steps.
   void Build(const SequenceTable& table, const std::vector<BatchMember>& batch, int block_size);
-  /// Refills the arrays with rows [row, row + count) of the slot's text, whose tokens all attend to the whole text
-  /// (Slice).
+  /// Refills the arrays with rows [row, row + count) of the slot's text. All tokens attend to the whole text (Slice).
   void BuildSlice(const SequenceTable& table, SlotId slot, int row, int count, int block_size);
 };
 

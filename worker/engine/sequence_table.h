@@ -52,7 +52,7 @@ class SequenceTable {
   std::vector<PendingDraw> Advance(const std::vector<BatchMember>& batch);
   /// Replaces pending tokens by the sampled ones; `tokens` has the verified tokens of each PendingDraw. From a sequence
   /// with drafts, removes the tokens that were not accepted and the table entries beyond its last token. Skips a
-  /// sequence that was released meanwhile, or whose pending token a branch replaced.
+  /// sequence that was released meanwhile, and a sequence in which a branch replaced the pending token.
   void Resolve(const std::vector<PendingDraw>& draws, const std::vector<SampledToken>& tokens);
 
   /// Removes the sampled tokens that verification rejects. Before: `drawn` has the tokens of all rows of a batch that

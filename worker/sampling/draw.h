@@ -10,7 +10,7 @@
 namespace quire {
 
 /// The leading tokens of a sequence after which one token is sampled. Where a step samples in several rows of a
-/// sequence, each row has its own prefix. A Prefix keeps a reference to the sequence. A SequenceState converts to the
+/// sequence, each row has its own prefix. A Prefix holds a reference to the sequence. A SequenceState converts to the
 /// prefix with all of its tokens.
 struct Prefix {
   const SequenceState& sequence;

@@ -16,7 +16,7 @@
 
 namespace quire {
 
-/// Turns step plans into results for one rank. Checks each plan against the previous plans, keeps the table of running
+/// Turns step plans into results for one rank. Checks each plan against the previous plans, owns the table of running
 /// sequences, and lets the engine compute. Uses no sockets.
 class StepExecutor {
  public:
