@@ -66,8 +66,8 @@ class Agent:
         agent; work: its working folder; url: the server, without a path."""
         raise NotImplementedError
 
-    # Methods for the agent's dialect. A forced call is a call of a tool that exists only for this turn, and whose
-    # schema allows one value. Every request offers the tools of all turns, so that all prompts have the same beginning. The agent sees
+    # Methods for the agent's dialect. A forced call is a call of a tool that exists only for this turn. The tool's schema allows one value.
+    # Every request offers the tools of all turns, so that all prompts have the same beginning. The agent sees
     # and sends the tool's usual name.
 
     def done(self, body):

@@ -18,7 +18,7 @@ def run(*words):
 
 def rows_of(model, flags, length):
     """Yields, for a prompt and for the steps after it: a name, the predicted and the measured seconds, and what bounds the prediction. The
-    prediction is the mean of two plans, whose peak rates are measured before and after the run."""
+    prediction is the mean of two plans, with peak rates measured before and after the run."""
     plans = [run("plan", "--model", model, *flags)]
     taken = run("bench", "latency", "--model", model, *flags, "--batch-size", "1", "--input-len", str(length), "--output-len", "64",
                 "--num-iters", "3")

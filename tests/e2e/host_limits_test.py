@@ -87,7 +87,7 @@ def group(controller, limit, nested=False):
 
 class SizesTest(unittest.TestCase):
     def assert_refused(self, flags, flag, prefix=(), limit="the machine allows"):
-        """Expects that plan, check and serve refuse these flags for the same problem, whose message names `limit` and advises to lower
+        """Expects that plan, check and serve refuse these flags for the same problem. The message must name `limit` and advise to lower
         `flag`."""
         done = run("plan", "--no-speed", *flags, prefix=prefix)
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)

@@ -27,7 +27,7 @@ def private_bytes(pids):
 
 
 def post(server, path, admin=True, headers=None):
-    """Returns the status of a POST without a body, whose answer may be empty."""
+    """Returns the status of a POST without a body. The answer may be empty."""
     request = urllib.request.Request((server.admin_url if admin else server.url) + path, b"", {"Content-Type": "application/json", **(headers or {})})
     try:
         with urllib.request.urlopen(request, timeout=60) as response:

@@ -501,7 +501,7 @@ class ControlTokenTest(ToolCase):
 
 
 class FormatTest(ToolCase):
-    """Tests every format of calls that supports tool_choice "required": arguments keep to their schemas."""
+    """Tests every format of calls that supports tool_choice "required": arguments satisfy their schemas."""
     FLAGS = ()
 
     FORMS = ("generic", "hermes", "llama3_json", "pythonic", "mistral", "deepseek_v3", "deepseek_v31", "openai", "glm45", "granite", "qwen3_coder", "nemotron_json", "kimi_k2", "minimax_m2", "deepseek_v32", "lfm2", "olmo3", "gemma4", "glm47", "phi4_mini_json", "cohere_command3", "command_r")

@@ -6,7 +6,7 @@ Needs: pip install torch transformers accelerate gguf safetensors.
                                  them, or the named ones
   make_golden.py real FILE.gguf  smollm2.json for the quickstart model, on the same dequantised weights
 
-A prompt is kept if the logits of the best and the second best token differ by more than MARGIN at every step. In a
+A prompt is used only if the logits of the best and the second best token differ by more than MARGIN at every step. In a
 closer case rounding decides the order, so that no right answer exists."""
 import json
 import os

@@ -160,7 +160,7 @@ def summary(results, lost, left, cut, output):
 
 
 def judge_program(status, output):
-    """Judges programs whose last line of output describes their result."""
+    """Judges programs that describe their result in the last line of output."""
     if status == 0:
         return Outcome("passed", last_line(output), output)
     return Outcome("failed", f"{ended_with(status)}: {last_line(output)}", output)

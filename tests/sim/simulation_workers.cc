@@ -123,7 +123,7 @@ void Simulation::NoteMembers(const StepPlan& plan, Sent& sent) {
 }
 
 /// Checks that a step with drafts does not go beyond a token after which a checkpoint is due, because a state in the
-/// middle of a step cannot be kept.
+/// middle of a step cannot become a checkpoint.
 void Simulation::CheckKeptStates(const StepPlan& plan) const {
   const BlockManager& blocks = engine_.blocks();
   if (!blocks.has_states() || !blocks.prefixes().enabled()) return;

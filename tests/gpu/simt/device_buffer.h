@@ -14,7 +14,7 @@ namespace quire::simt {
 /// access to any other page ends the process. The constructor throws std::bad_alloc when memory is short.
 class HostDeviceBytes {
  public:
-  /// kExact: page-locked memory of exactly this size. kSparse, for gigabytes: addresses, whose pages Open makes.
+  /// kExact: page-locked memory of exactly this size. kSparse, for gigabytes: only addresses; Open makes pages.
   /// kPooled, when QUIRE_ASYNCHRONOUS_LAUNCHES is set: bytes of one reservation.
   enum class Kind { kExact, kPooled, kSparse };
 
