@@ -115,8 +115,8 @@ struct TableEdit {
 };
 
 /// Names the blocks that hold the sequence's state from this step on. Some models have a recurrent state of fixed size
-/// (PROTOCOL.md, States). The state of each sequence occupies as many blocks of the pool as StartMessage said. A state
-/// uses its blocks as plain memory, apart from keys and values. Other models have no states.
+/// (PROTOCOL.md, States). The state of each sequence occupies as many blocks of the pool as StartMessage specified. A
+/// state uses its blocks as plain memory, apart from keys and values. Other models have no states.
 struct StateTable {
   SlotId slot;
   std::vector<BlockId> blocks;
