@@ -33,7 +33,7 @@ struct PoolingOptions {
   /// The names of the classes, one for each number that the model answers with; null: the model is no classifier.
   std::shared_ptr<const std::vector<std::string>> labels;
   ClassScale class_scale = ClassScale::kSoftmax;
-  // The members from here to `closing` are for answers with numbers for every token (/pooling).
+  // The members below, up to `closing`, are for answers with numbers for every token (/pooling).
   std::string no_tokens;           // why the model gives no vectors of tokens; empty: the model gives them
   int row = 0;                     // length of a token's vector
   bool sparse = false;             // the model weighs tokens (PooledHead::sparse)
@@ -52,10 +52,10 @@ struct PoolingTerms {
   int dimensions = 0;  // number of leading components that the answer has; 0: all
   bool normalize = true;
   bool base64 = false;
-  // The members from here to `documents` are for rerank and score. With by_answer each prompt is a pair, and its vector
-  // has the log-probabilities of "no" and "yes". With by_pair each prompt is a pair, and its vector is the model's
-  // score. Otherwise the first num_queries prompts are queries (one for all documents, or one per document), and the
-  // other prompts are documents.
+  // The members below, up to `documents`, are for rerank and score. With by_answer each prompt is a pair, and its
+  // vector has the log-probabilities of "no" and "yes". With by_pair each prompt is a pair, and its vector is the
+  // model's score. Otherwise the first num_queries prompts are queries (one for all documents, or one per document),
+  // and the other prompts are documents.
   bool by_answer = false, by_pair = false;
   bool sigmoid = false;  // by_pair only: scores are sigmoids of the model's numbers
   size_t num_queries = 0;

@@ -91,7 +91,7 @@ void AddNetwork(CommandLine& line, const Topology& topology, const std::vector<N
   }
   if (interfaces.empty()) return;
   line.Mca("btl_tcp_if_include", fmt::format("{}", fmt::join(interfaces, ",")));
-  // Adds the interface of this host, because mpirun runs here, and this host need not be a node. (Naming its address as
+  // Adds the interface of this host, because mpirun runs on this host, which need not be a node. (Naming its address as
   // a network, 10.0.0.1/32, makes the daemons of Open MPI 4.1.4 connect to themselves.)
   const std::string here = InterfaceWith(topology.transport.bind);
   const auto is_network = [](const std::string& interface) { return interface.find('/') != std::string::npos; };

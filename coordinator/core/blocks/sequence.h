@@ -33,7 +33,7 @@ struct Sequence {
   bool sits_out = false;             // skips the step being planned, in which other sequences have their turn
   std::optional<FinishReason> finished;
   DraftPace drafts;
-  std::vector<TokenId> guess;  // the draft model's draft of the tokens after the first guess_at tokens; empty: none
+  std::vector<TokenId> guess;  // the draft model's tokens that follow the first guess_at tokens; empty: none
   int guess_at = 0;
 
   /// Ids of the contents of the full blocks, for the prefix cache.

@@ -24,8 +24,8 @@ struct ClientReport {
   int64_t prompt_tokens = 0, generated_tokens = 0;
 };
 
-/// Computes how many places for running sequences and how many KV blocks each client uses, and how many it may use
-/// while other clients are active. Moves no request.
+/// Computes how many sequence slots and how many KV blocks each client uses, and how many it may use while other
+/// clients are active. Moves no request.
 class ClientShares {
  public:
   ClientShares(const SchedulerLimits& limits, const BlockManager& blocks, WaitingQueue& queue,

@@ -172,7 +172,7 @@ class Scheduler {
 
   void Detach(Sequence& sequence);
 
-  // The members from here to draft_ hold their values from step to step.
+  // The members below, up to draft_, hold their values from step to step.
   SchedulerLimits limits_;
   BlockManager& blocks_;
   WaitingQueue queue_;

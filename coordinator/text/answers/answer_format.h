@@ -44,7 +44,7 @@ enum class ReasoningFormat {
   kGranite,         // "Here is my thought process:" ... "Here is my response:", or <think> and <response>
   kMistral,         // [THINK]...[/THINK]
   kGemma4,          // <|channel>thought ... <channel|>
-  kInterleaved,     // <think> may open at any place of an answer: MiniMax-M2
+  kInterleaved,     // <think> may open anywhere in an answer: MiniMax-M2
   kCommand3,        // <|START_THINKING|>...<|END_THINKING|>, then perhaps <|START_RESPONSE|>...: Command R7B, Command A
 };
 

@@ -28,8 +28,8 @@ struct SentencePieceModel {
   std::optional<TokenId> ControlToken(std::string_view text) const;
 };
 
-/// Reads a tokenizer.model file (SentencePiece's ModelProto). Throws Error with the path and the place when the file is
-/// broken or has an unsupported feature.
+/// Reads a tokenizer.model file (SentencePiece's ModelProto). Throws Error with the path and the position when the file
+/// is broken or has an unsupported feature.
 SentencePieceModel ReadSentencePieceModel(std::string_view bytes, const std::string& path);
 
 /// Adds the model's tokens and rules to `data`, as SentencePiece applies them. In addition, control pieces are

@@ -49,7 +49,7 @@ void KnowItem(const JsonObject& item, std::initializer_list<std::string_view> ow
   }
 }
 
-/// An item's type that stands for calls of a provider's built-in tool. `name`: the tool's name; empty: the item has the
+/// A type of items that record calls of a provider's built-in tool. `name`: the tool's name; empty: the item has the
 /// name. `arguments`: the item's members that become the call's arguments. `result`: the member with the tool's output;
 /// empty: the item has no output.
 struct BuiltIn {
