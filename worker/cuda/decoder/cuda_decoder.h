@@ -196,7 +196,7 @@ class CudaDecoder final : private DecoderOps {
   StateLayout states_;
   std::map<int64_t, bool> fused_of_;  // keyed by number of rows
   std::set<int64_t> tuned_;           // numbers of rows
-  // The members from here to pending_ belong to the step that is being queued.
+  // The members below, up to pending_, belong to the step that is being queued.
   StepShape shape_;
   const StepOnDevice* step_ = nullptr;
   const CudaKvCache* cache_ = nullptr;

@@ -17,7 +17,7 @@ struct HostMask {
 struct DrawPlan {
   std::vector<BatchMember> members;      // the members for which tokens are sampled
   std::vector<size_t> host_rows;         // indices into `members`: rows that only the host can sample
-  std::vector<HostMask> masks;           // one mask per host row, filled once the grammars were asked
+  std::vector<HostMask> masks;           // one mask per host row, filled once the grammars' masks were computed
   int num_candidates = 0;                // candidates per row from each shard; part of the launches' shape
   int64_t num_biases = 0, num_bans = 0;  // totals over all members
   bool surely_on_device = true;          // no row can turn out to need the host
