@@ -1,5 +1,5 @@
-// Measures what many ranks and many replicas cost one coordinator. Numbers go to docs/benchmarks; nothing here is a
-// test.
+// Measures what many ranks and many replicas cost one coordinator. Numbers go to docs/benchmarks; nothing in this file
+// is a test.
 //   build/tests/fleet_bench [REPLICAS [SEQUENCES]]
 // The first part sends the plan of a step to up to 512 ranks over loopback, and takes their answers. The second part
 // simulates fleets of three sizes: real engines on a virtual clock, requests that choose among them as in a server, and

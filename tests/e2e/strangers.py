@@ -129,7 +129,7 @@ def crowd(address, port, before=(), seconds=60, size=300, key_file="", own_addre
 
 
 if __name__ == "__main__":
-    os.nice(15)  # in practice attackers use processors of their own; here they run at low priority
+    os.nice(15)  # in practice attackers use processors of their own; in this test they run at low priority
     size, key_file, addresses = [*sys.argv[4:], *("300", "", "")[len(sys.argv) - 4:]]
     server_key = None
     if key_file:

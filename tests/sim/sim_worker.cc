@@ -9,7 +9,7 @@ namespace quire::sim {
 
 namespace {
 
-/// Returns the context values of a sequence: entry p stands for tokens 0 to p.
+/// Returns the context values of a sequence: entry p depends on tokens 0 to p.
 std::vector<KvValue> ContextOf(const SequenceState& sequence) {
   std::vector<KvValue> values;
   KvValue value = FirstKv(sequence.sampling.seed, sequence.adapter);
