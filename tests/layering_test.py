@@ -22,7 +22,7 @@ ALLOWED = {
 NUMBER_TYPES = "comm/base/number_type.h"
 # Folders of the coordinator that are leaves: each includes only its own headers and those of comm.
 LEAVES = ("coordinator/core/", "coordinator/http/", "coordinator/text/")
-# The core knows no sockets, no text, no clocks and no flags.
+# The core uses no sockets, texts, clocks or flags.
 CORE = "coordinator/core/"
 CORE_FORBIDDEN = re.compile(r"<(thread|mutex|chrono|boost/|zmq|sys/|spdlog/)|system_clock|steady_clock")
 

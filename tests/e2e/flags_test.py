@@ -772,7 +772,7 @@ EXCEPTIONS = {
 
 
 class CommandLineTest(unittest.TestCase):
-    """Tests what the program says about unknown words, about other engines' flags and about itself."""
+    """Tests the program's messages about unknown words, other engines' flags and itself."""
 
     def test_unknown_arguments_end_the_program_with_status_2_and_a_message_of_one_line(self):
         for arguments, said in ((("serve", "-xyz", TINY), "quire serve has no flag -xyz"),

@@ -83,8 +83,8 @@ class Router:
                     self.topic = topic
 
     def join(self, server):
-        """Waits until the server knows all subscriptions. For this, it flushes the caches, which sends a batch, until a batch of each
-        replica has arrived."""
+        """Waits until the server knows all subscriptions: flushes the caches, which sends a batch, until a batch of each replica has
+        arrived."""
         for _ in range(100):
             status, answer = server.post("/admin/flush_cache", {}, admin=True)
             assert status == 200, answer

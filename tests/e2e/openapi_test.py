@@ -112,7 +112,7 @@ class OpenApiTest(OpenApiCase):
     def test_openapi_examples_are_valid_and_get_valid_answers(self):
         count = 0
         for path, method, operation in self.operations():
-            if path.endswith("/classify"):  # this model knows no classes: OpenApiClassesTest
+            if path.endswith("/classify"):  # this model has no classes; see OpenApiClassesTest
                 continue
             content = operation.get("requestBody", {"content": {}})["content"].get("application/json")
             if content is None:  # the content of a file, which another test covers

@@ -1,4 +1,4 @@
-"""Opens many connections of strangers to a port for workers. They send what no worker sends. From a test:
+"""Opens many connections of strangers to a port for workers. They send data that no worker sends. From a test:
 
     with strangers.crowd("127.0.0.1", port, [before a command...]) as crowd: ...
 
