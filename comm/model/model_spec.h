@@ -188,7 +188,7 @@ struct ModelSpec {
   void SetAll(int64_t LayerSpec::*what, int64_t value) {
     for (LayerSpec& layer : layers) layer.*what = value;
   }
-  /// Returns the number of dimensions of the layer's heads that rotate. The first dimensions of a head rotate;
+  /// Returns the number of dimensions of the layer's heads that rotate; 0: none. The first dimensions of a head rotate;
   /// dimension i rotates with i + half of this number.
   int64_t rotated_dims(const LayerSpec& layer) const {
     if (position != Position::kRope || layer.rope < 0 || !layer.has_attention()) return 0;

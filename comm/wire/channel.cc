@@ -39,7 +39,7 @@ void SetOptions(zmq::socket_t& socket, const std::string& endpoint) {
   socket.set(zmq::sockopt::tcp_maxrt, 3000);
 }
 
-/// Returns the user id that the ZAP handler gave to the sender's key.
+/// Returns the user id that the ZAP handler gave to the sender's key; "" if it gave none.
 std::string UserId(zmq::message_t& part) {
   const char* user = ::zmq_msg_gets(part.handle(), "User-Id");
   return user != nullptr ? user : "";

@@ -196,6 +196,7 @@ struct ScoredRows {
 
 /// Returns the rows to score when tokens [start, start + count) of a sequence are computed and its first num_scored
 /// rows were scored before. The row of a prompt's last token is not scored, because the token after it is sampled.
+/// Returns no rows if the request scores no prompt tokens.
 inline ScoredRows RowsToScore(const SamplingSpec& sampling, int num_prompt_tokens, int num_scored, int start,
                               int count) {
   if (sampling.num_prompt_logprobs < 0) return {};

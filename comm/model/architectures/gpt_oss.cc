@@ -33,7 +33,8 @@ void SetParts(ModelSpec& spec, Mixture mixture) {
   SetMixture(spec, mixture);
 }
 
-/// Returns true when the experts are MXFP4. Experts of other types are stored as [columns, rows].
+/// Returns true when the experts are MXFP4, and false when they are not quantised; then they are stored as [columns,
+/// rows]. Throws Error for other quantisation.
 bool HasMxFp4(const HfConfig& config) {
   if (!config.Has("quantization_config")) return false;
   const HfConfig quantization(config.At("quantization_config"), config.path() + ": quantization_config");

@@ -24,7 +24,7 @@ void SetRouter(ModelSpec& spec, Mixture mixture) {
 }
 
 /// Returns the fraction of each head that rotates, for files whose rope_parameters lack the fraction. Such files give
-/// the number of dimensions that rotate.
+/// the number of dimensions that rotate. Throws Error unless that number is from 1 to head_dim.
 double PartThatRotates(const HfConfig& config, int64_t head_dim) {
   const int64_t rotated = config.Count("rotary_dim", head_dim);
   if (head_dim < 1 || rotated < 1 || rotated > head_dim) {
