@@ -31,8 +31,8 @@ std::string Environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-/// Returns the user's home: $HOME, otherwise the entry of the system's user database, as Python's tools do. Never
-/// returns a relative path, because another user may have created a folder in the working directory.
+/// Returns the user's home: $HOME, otherwise the entry of the system's user database, as Python's tools do. Throws
+/// Error when neither is an absolute path: another user may have created a folder in the working directory.
 fs::path Home() {
   if (const fs::path home = Environment("HOME"); home.is_absolute()) return home;
   std::vector<char> text(64 << 10);

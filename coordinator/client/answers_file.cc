@@ -69,7 +69,7 @@ class LineReader {
   LineReader(const LineReader&) = delete;
   LineReader& operator=(const LineReader&) = delete;
 
-  /// Reads the next line. Returns false at the end of the file.
+  /// Reads the next line. Returns false at the end of the file. Throws Error when reading fails.
   bool Next() {
     begin_ += static_cast<off_t>(size_);
     const ssize_t read = ::getline(&line_, &room_, file_);

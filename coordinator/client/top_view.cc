@@ -46,7 +46,7 @@ std::string Bar(int64_t used, int64_t cached, int64_t total) {
          std::string(static_cast<size_t>(kCells - held - kept), '.');
 }
 
-/// Returns the growth per second of a counter in /admin/status.
+/// Returns the growth per second of a counter in /admin/status; 0 if the counter has fallen.
 double Rate(const TopReading& now, const TopReading& before, const char* counter) {
   const double more = now.status.at(counter).get<double>() - before.status.at(counter).get<double>();
   return std::max(0.0, more) / std::max(1e-3, now.seconds - before.seconds);  // negative after a restart of the server

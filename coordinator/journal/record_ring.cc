@@ -262,7 +262,7 @@ std::optional<Record> RecordReader::Next() {
   return record;
 }
 
-/// Reads the file's next bytes. False when the file ends before all were read.
+/// Reads the file's next bytes. Returns false when the file ends before all are read. Throws Error when reading fails.
 bool RecordReader::Read(std::span<std::byte> bytes) {
   if (bytes.empty() || std::fread(bytes.data(), 1, bytes.size(), file_.get()) == bytes.size()) return true;
   if (std::ferror(file_.get()) != 0)

@@ -32,7 +32,8 @@ std::map<int, int> RanksByHost(const GroupCut& cut, const std::vector<int>& host
   return ranks;
 }
 
-/// Returns the seconds in which each host sends the parts of its ranks, `bytes` bytes each, to every other host.
+/// Returns the seconds in which each host sends the parts of its ranks, `bytes` bytes each, to every other host; 0 with
+/// a single host.
 double Exchange(const HostLink& link, const std::map<int, int>& ranks_by_host, int64_t bytes) {
   if (ranks_by_host.size() == 1) return 0;
   const int most = std::ranges::max(std::views::values(ranks_by_host));

@@ -181,7 +181,7 @@ std::optional<HttpResponse> Gate::RefuseOperator(HttpRequest& request) {
 }
 
 /// Returns the Authorization header. Where API keys are accepted and the header is missing, returns "Bearer KEY" with
-/// the key in x-api-key, as clients of the Messages API send it.
+/// the key in x-api-key, as clients of the Messages API send it; "" if both headers are missing.
 std::string Gate::AuthorizationOf(const HttpRequest& request) const {
   std::string authorization = request.Header("authorization");
   if (!authorization.empty() || options_.kind != KeyKind::kApi) return authorization;

@@ -85,7 +85,7 @@ std::shared_ptr<FileDraft> BatchStore::BeginSpill(const std::string& client) {
   return std::make_shared<FileDraft>(directory_, client, NewStoredId(kFilePrefix), INT64_MAX, usage_);
 }
 
-/// Returns the bytes that a client may still store.
+/// Returns the bytes that a client may still store; 0 or less: none.
 int64_t BatchStore::RoomFor(const std::string& client) const {
   return std::min(limits_.bytes - usage_.in_all(), Share(client, limits_.bytes) - usage_.Of(client));
 }

@@ -176,7 +176,8 @@ void ChatFit::FitTools(GenerateCall& call) const {
   DescribeTools(*form, chat_.traits(), call.conversation);
 }
 
-/// Writes earlier calls into the content, for a template that ignores tool_calls.
+/// Writes earlier calls into the content, for a template that ignores tool_calls. Throws ApiError if this program
+/// cannot write calls in the model's format.
 void ChatFit::FitCalls(Conversation& conversation, TextGrowth& growth) const {
   if (!WriteOutCalls(format_.tools, conversation, growth))
     JsonFields::Refuse("messages",

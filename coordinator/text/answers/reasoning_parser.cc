@@ -242,7 +242,7 @@ class ReasoningParser : public AnswerParser {
     return true;
   }
 
-  /// Returns the length of the longest end of waiting_ that may be the beginning of the mark.
+  /// Returns the length of the longest end of waiting_ that may be the beginning of the mark; 0: none.
   size_t Overlap(std::string_view mark) const {
     for (size_t length = std::min(waiting_.size(), mark.size() - 1); length > 0; --length) {
       if (waiting_.ends_with(mark.substr(0, length))) return length;

@@ -130,7 +130,8 @@ std::string TokenText(const GgufFile& gguf, const TokenizerData& data, const cha
   return data.tokens[static_cast<size_t>(*id)];
 }
 
-/// Returns the values of `key`, one for each token; null when the file lacks the key.
+/// Returns the values of `key`, one for each token; null when the file lacks the key. Throws Error for another number
+/// of values.
 template <class Number>
 const std::vector<Number>* PerToken(const GgufFile& gguf, const char* key, const TokenizerData& data) {
   const auto* numbers = gguf.Find<std::vector<Number>>(key);
@@ -174,7 +175,7 @@ Type TypeOf(int64_t type, const std::string& path) {
   return static_cast<Type>(type);
 }
 
-/// Returns the vocabulary as SentencePiece pieces.
+/// Returns the vocabulary as SentencePiece pieces. Throws Error when a token has no finite score.
 std::vector<SentencePieceModel::Piece> ReadPieces(const GgufFile& gguf, const TokenizerData& data) {
   const auto* scores = PerToken<double>(gguf, "tokenizer.ggml.scores", data);
   if (scores == nullptr) Fail("{}: there are no tokenizer.ggml.scores", gguf.path);

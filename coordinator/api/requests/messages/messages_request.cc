@@ -87,7 +87,7 @@ void AddThinking(const JsonObject& thinking, bool after_tools, MessagesRequest& 
   request.seals_thoughts = display == "omitted";
 }
 
-/// Makes the answer continue the conversation's last message.
+/// Makes the answer continue the conversation's last message. Throws ApiError if the answer must have a format.
 void BeginAnswer(const JsonObject& body, OrderedJson& chat) {
   if (chat.contains("response_format"))
     body.Refuse("messages", "must end with a turn of the user where a format of the answer is asked for");
