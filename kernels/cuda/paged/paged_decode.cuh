@@ -15,8 +15,8 @@ __device__ inline simt::Global<const int32_t> TableOf(const PagedDecodeParams& p
   return simt::Global<const int32_t>(p.block_tables) + row * p.table_stride;
 }
 
-/// Returns what a head's attention sink adds to a sum of softmax weights that are relative to exp(max). With
-/// partitions, only the kernel that combines them adds the sink.
+/// Returns what a head's attention sink adds to a sum of softmax weights that are relative to exp(max); 0 without
+/// sinks. With partitions, only the kernel that combines them adds the sink.
 __device__ inline float SinkWeightOf(const PagedDecodeParams& p, int64_t head, float max) {
   if (p.sinks == nullptr) return 0;
   const float sink = simt::Global<const float>(p.sinks)[head];
