@@ -68,7 +68,7 @@ int64_t DecoderBytes(const ModelSpec& spec, const RankShard& shard, const Engine
 }
 
 /// Returns the bytes that sampling takes in addition to the logits: what ranks exchange, and each thread's rows of the
-/// whole vocabulary.
+/// whole vocabulary; 0 before the last stage.
 int64_t SamplerBytes(const ModelSpec& spec, const RankShard& shard, const EngineSizes& sizes, int64_t draw_rows) {
   constexpr int64_t kCopiesOfARow = 8;  // the joined row, weights and their sums, tokens in order
   if (!shard.is_last()) return 0;
