@@ -148,8 +148,9 @@ Case MakeCase(const Form& form, int64_t block_size, int64_t head_dim, std::vecto
   return c;
 }
 
-/// Returns what the tolerance grows by for kernels with AMX tiles. With an fp16 cache, these kernels round each query
-/// and softmax weight to the sum of two bf16 numbers, which has about 16 significant bits.
+/// Returns what the tolerance grows by for kernels with AMX tiles and an fp16 cache; 0 for other kernels and caches.
+/// These kernels round each query and softmax weight to the sum of two bf16 numbers, which has about 16 significant
+/// bits.
 double SlackOfTiles(const Form& form) {
   const std::string_view isa = CpuIsaName();
   return form.type == NumberType::kF16 && (isa == "avx512amx" || isa == "plaintiles") ? 3e-5 : 0;

@@ -187,7 +187,7 @@ void Watcher::CheckKeptRoom(const Request& request) const {
     throw Failure{fmt::format("request {} takes the room that is kept for a client that is away", request.id)};
 }
 
-/// Returns how many of the free places for running sequences the request must leave to other clients.
+/// Returns how many of the free sequence slots the request must leave to other clients.
 int Watcher::KeptPlaces(const Request& request) const {
   int places = 0;
   for (const auto& [client, room] : kept_rooms_) {
