@@ -43,7 +43,7 @@ class MpiBootstrap {
   /// host, otherwise a hierarchical one.
   std::unique_ptr<Collective> MakeCollective(int subgroup = 0);
   /// Makes the link between this rank and the ranks that have the same index within the other stages: over shared
-  /// memory when all these ranks are on one host, otherwise over MPI. Null without a pipeline.
+  /// memory when all these ranks are on one host, otherwise over MPI; null without a pipeline.
   std::unique_ptr<StageLink> MakeStageLink(const GroupCut& cut);
   /// Makes a collective that uses shared memory inside each host and MPI between hosts. host_of_rank numbers the hosts
   /// in the order of their first ranks.

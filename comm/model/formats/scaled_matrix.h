@@ -59,8 +59,8 @@ struct ScaledMatrix {
   int64_t rows = 0, cols = 0;
   IntGrid ints;                    // for integers
   const std::byte* fp8 = nullptr;  // for FP8: [rows, cols]; otherwise null
-  // For codes: [rows, cols] without gaps, two codes in a byte. high_first: the first code is in the high half, not in
-  // the low half. Null when the numbers are no codes.
+  // For codes: [rows, cols] without gaps, two codes in a byte; null when the numbers are no codes. high_first: the
+  // first code is in the high half, not in the low half.
   const std::byte* codes = nullptr;
   bool high_first = false;
   std::array<float, 16> code_numbers{};
