@@ -37,7 +37,8 @@ std::string HubName() {
   return endpoint == nullptr || *endpoint == '\0' ? "https://huggingface.co" : endpoint;
 }
 
-/// Asks a user at a terminal whether to fetch the model. True when the user agrees; false without a terminal.
+/// Asks a user at a terminal whether to fetch the model. Returns true when the user agrees, and false without a
+/// terminal.
 bool AskWhetherToFetch(const std::string& name) {
   if (::isatty(STDIN_FILENO) == 0 || ::isatty(STDERR_FILENO) == 0) return false;
   fmt::print(stderr, "{} is not here. Fetch it from {} into {}? [y/N] ", name, HubName(), HuggingFaceCache().string());

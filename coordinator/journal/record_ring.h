@@ -33,7 +33,7 @@ class RecordWriter : public RecordSink {
 
   /// Adds a record to the current segment, whatever its size: the owner checks segment_full().
   void Append(uint8_t type, std::span<const std::byte> payload) override;
-  /// True when the current segment has reached max_segment_bytes. False while the writer is off.
+  /// True when the current segment has reached max_segment_bytes; false while the writer is off.
   bool segment_full() const { return error_.empty() && segment_bytes_ >= max_segment_bytes_; }
   /// Closes the current segment and begins the next one, in which a writer that was off writes again. While the total
   /// size exceeds max_total_bytes, the oldest segments are deleted, by this function and before later writes. The

@@ -18,7 +18,7 @@ struct OutputItem {
   bool seals = false;         // thoughts are also sent encoded (SealText), so that clients can send them back
 
   bool has_part() const { return kind != AnswerPart::kCall; }
-  /// True when the text is streamed. False for calls of custom tools and of tool searches: these calls are sent when
+  /// True when the text is streamed; false for calls of custom tools and of tool searches. These calls are sent when
   /// their input is complete.
   bool streams() const { return has_part() || tool.kind == ResponseTool::kFunction; }
   /// Returns the beginning of the names of events about the text ("response.output_text"); null: no such events exist.

@@ -22,12 +22,12 @@ struct SchemaCheck {
 };
 SchemaCheck CheckSchema(const OrderedJson& schema, SchemaPromise promise);
 
-/// Returns the reason why the promise cannot be fulfilled for this schema: the keyword and its path. Empty when it can
+/// Returns the reason why the promise cannot be fulfilled for this schema: the keyword and its path; empty when it can
 /// be fulfilled. Keywords that constrain nothing are ignored. The work is bounded (comm/schema/schema_work.h).
 std::string WhyNotKept(const OrderedJson& schema, SchemaPromise promise = SchemaPromise::kExact);
 
 /// Returns the keywords that are not enforced under this promise, with their paths and reasons: the first 8 keywords,
-/// and the number of the others. Empty when all keywords are enforced. Keywords that never constrain a value (title,
+/// and the number of the others; empty when all keywords are enforced. Keywords that never constrain a value (title,
 /// description, default ...) are not listed.
 std::string PassedOver(const OrderedJson& schema, SchemaPromise promise);
 

@@ -36,11 +36,11 @@ ModelNeed NeedOf(const MemoryPlan& plan, const Topology& topology, const ModelSp
 /// memory.
 std::vector<int64_t> ShareKv(int64_t room, const std::vector<ModelNeed>& needs);
 
-/// Like ShareKv, for lists in which some models are loaded on request. If the models do not all fit with KV memory for
-/// one sequence of full length each, they take turns in memory. Then a model may take half of `room`, weights included,
-/// or more if KV memory for one such sequence needs it. The models that are not loaded on request share `room` among
-/// themselves, too. Throws Error when the models that are not loaded on request do not fit together, or when a model
-/// alone does not fit. `at_once` becomes true when all models fit together.
+/// Does what ShareKv does, for lists in which some models are loaded on request. If the models do not all fit with KV
+/// memory for one sequence of full length each, they take turns in memory. Then a model may take half of `room`,
+/// weights included, or more if KV memory for one such sequence needs it. The models that are not loaded on request
+/// share `room` among themselves, too. Throws Error when the models that are not loaded on request do not fit together,
+/// or when a model alone does not fit. `at_once` becomes true when all models fit together.
 std::vector<int64_t> ShareKvInTurns(int64_t room, const std::vector<ModelNeed>& needs, bool& at_once);
 
 /// Returns the bytes for the workers of all models of a list: the setting, or else a share of the `free_bytes` that are

@@ -26,8 +26,8 @@ std::map<std::string, int> RanksOfAllReplicas(const Topology& topology, const st
 inline constexpr auto kLastBeats = std::chrono::milliseconds(700);
 
 /// Returns the host whose mpirun daemon was lost. mpirun does not name that host, but ends the ranks of all other hosts
-/// before it ends itself. So the lost host is the only host whose ranks still send heartbeats. Empty when there is not
-/// exactly one such host.
+/// before it ends itself. So the lost host is the only host whose ranks still send heartbeats. The result is empty
+/// unless there is exactly one such host.
 std::string HostThatOutlives(const std::vector<RankInfo>& ranks, std::chrono::steady_clock::time_point mpirun_ended);
 
 /// Returns the failure of a group whose mpirun ended at `when`, with the most likely cause. how_it_ended: text for the

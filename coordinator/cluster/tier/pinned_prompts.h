@@ -26,7 +26,7 @@ class PinnedPrompts {
   /// stores the name. An earlier pin of the name ends. Returns the engine's id of the pin; nullopt when no block is
   /// cached or too much is pinned.
   std::optional<uint64_t> Pin(StoredPin pin, double seconds, double now);
-  /// Ends the pin and forgets its name. False when no pin has the id.
+  /// Ends the pin and forgets its name. Returns false when no pin has the id.
   bool Unpin(uint64_t id);
   bool Unpin(const std::string& name);
   /// Forgets all names; their pins have already ended.

@@ -49,7 +49,7 @@ class BlockManager {
   void Trim(Sequence& sequence, int num_tokens);
   /// Holds under the ticket and returns up to max_blocks leading full blocks; none with states or sliding windows.
   std::vector<BlockId> ShareFull(uint64_t ticket, const Sequence& sequence, int max_blocks);
-  /// Reserves blocks for copies of another engine's full blocks. False if too few are free, or copies cannot be cached.
+  /// Reserves blocks for another engine's full blocks. Returns false if too few are free, or copies cannot be cached.
   bool ReserveForFull(uint64_t ticket, int num_blocks);
   /// Keeps the ticket's last blocks as the state after the sequence, if the sequence is cached. Ends the ticket.
   void CacheState(uint64_t ticket, Sequence& sequence);

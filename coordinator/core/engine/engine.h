@@ -153,8 +153,8 @@ class Engine {
   std::optional<Departure> Depart(RequestId id, uint64_t ticket, int max_blocks, int num_copied = 0) {
     return Do(command::Depart{id, ticket, max_blocks, num_copied});
   }
-  /// Reserves blocks, under the ticket, for a request that will arrive. False when too few blocks are free, or when the
-  /// engine could not use blocks that arrive this way.
+  /// Reserves blocks, under the ticket, for a request that will arrive. Returns false when too few blocks are free, or
+  /// when the engine could not use blocks that arrive this way.
   bool Reserve(uint64_t ticket, int num_blocks, MigrationWay way) {
     return Do(command::Reserve{ticket, num_blocks, way});
   }

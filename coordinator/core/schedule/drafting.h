@@ -40,13 +40,13 @@ class Drafting {
  private:
   bool WaitsForDrafts(const OutstandingStep& outstanding) const;
   bool MayHaveDrafts(const Request& request) const;
-  /// True when the request gets drafts only while they save time. False for a request with a prediction, because its
+  /// True when the request gets drafts only while they save time; false for a request with a prediction, because its
   /// client asked for drafts.
   bool MustPay(const Request& request) const { return drafts_.must_pay && request.prediction.empty(); }
   bool IsReady(const Request& request, const Sequence& sequence, size_t num_sequences) const;
   double RowCost(size_t num_sequences) const { return cost_.row(static_cast<int>(num_sequences)); }
   double WaitCost() const;
-  /// True when the request's drafts come from the draft model or the prediction layer. False for a request with a
+  /// True when the request's drafts come from the draft model or the prediction layer; false for a request with a
   /// prediction, because a prediction is a better source of drafts than a small model.
   bool AsksModel(const Request& request) const { return drafts_.from_model && request.prediction.empty(); }
   void AddDrafts(StepMember& member, StepDraft& draft);

@@ -43,7 +43,7 @@ class LongPasses {
   int64_t KeptRows() const;
 
  private:
-  /// True when the request's pass may begin. False while another request of the client has a pass. Beside passes of
+  /// True when the request's pass may begin; false while another request of the client has a pass. Beside passes of
   /// other clients, a pass begins only if the workers have room for the activations of its rows, too, and if the passes
   /// leave half of the sequence slots and a quarter of the blocks to prompts that one step computes.
   bool MayBegin(const Request& request) const;

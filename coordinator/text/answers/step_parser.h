@@ -45,7 +45,7 @@ class StepParser : public AnswerParser {
   Match Peek(std::string_view text, size_t offset = 0) const;
   /// Returns whether rest() begins with `text`. Skips `text` for kYes. kUnknown: more text is needed.
   Match Take(std::string_view text);
-  /// Like Take, for the closing text of a call. If the answer was cut inside the text, the text counts as complete.
+  /// Does what Take does, for a call's closing text. If the answer was cut inside that text, it counts as complete.
   Match TakeClosing(std::string_view text);
   /// Consumes the text before the mark and the mark itself. Returns the text; nullopt while the mark is missing.
   std::optional<std::string> TakeUntil(std::string_view mark);

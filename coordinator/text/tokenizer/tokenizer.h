@@ -35,8 +35,8 @@ class Tokenizer {
   /// other added tokens everywhere. Throws Stopped or TooManyTokens as `bounds` say.
   std::vector<TokenId> Encode(const MarkedText& text, const EncodeBounds& bounds = {}) const;
 
-  /// Like Encode, for a raw prompt: all bytes are trusted, and with add_special_tokens the tokenizer's prefix (BOS) and
-  /// suffix are added.
+  /// Does what Encode does, for a raw prompt: all bytes are trusted, and with add_special_tokens the tokenizer's prefix
+  /// (BOS) and suffix are added.
   std::vector<TokenId> EncodePrompt(std::string_view text, bool add_special_tokens,
                                     const EncodeBounds& bounds = {}) const;
 
@@ -91,7 +91,7 @@ class Tokenizer {
   size_t longest_token_ = 0;        // bytes of the longest token
   bool any_length_ = false;         // texts of any length may have few tokens
   bool words_are_apart_ = false;    // no merge joins text before a mark to the mark
-  // Tokens by their text, for pieces that need no merges. Empty unless whole_words_first is set.
+  // Tokens by their text, for pieces that need no merges; empty unless whole_words_first is set.
   std::unordered_map<std::string, TokenId, KeyedHash, std::equal_to<>> whole_words_;
   /// as_written_ tokens are searched in the original text, then in_normalized_ tokens in the other text, normalised.
   AddedTokenFinder as_written_, in_normalized_;
