@@ -17,7 +17,7 @@ namespace quire {
 ///
 /// A client has one replay at a time: requests that the client sends during its replay are dropped. Clients take turns,
 /// and the caller can publish new batches between two calls of Serve(), so no client delays others, however many
-/// requests it sends. Not thread-safe.
+/// requests it sends. The class is not thread-safe.
 class CacheEventReplays {
  public:
   /// Listens on the endpoint. Keeps at most `max_batches` batches, and 64 MiB of them. Throws Error when the endpoint

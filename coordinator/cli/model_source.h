@@ -19,8 +19,8 @@ bool IsModelName(const std::string& text);
 bool IsCached(const std::string& name);
 
 /// False for an ORG/NAME that is no path and that the Hugging Face cache lacks or has only in part: without weights, or
-/// without a file that the index of its weights names. Also false for an ORG/NAME:KIND without a file of that kind.
-/// True for all other text.
+/// without a file that the index of its weights names. Also returns false for an ORG/NAME:KIND without a file of that
+/// kind. Returns true for all other text.
 bool IsModelHere(const std::string& text);
 
 /// Resolves the model that a user names. An existing file is returned unchanged. ORG/NAME is looked up in the Hugging

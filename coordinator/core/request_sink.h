@@ -50,7 +50,8 @@ class RequestSink {
   /// Called when a stop token ended the choice; that token is not delivered. The arguments are the choice and the
   /// token's log-probability, if the client asked for log-probabilities.
   virtual void OnHiddenStop(int, float) {}
-  /// Gets the number of prompt tokens that came from the prefix cache. Called at most once, before the first token.
+  /// Gets the number of prompt tokens that came from the prefix cache. The engine calls it at most once, before the
+  /// first token.
   virtual void OnCached(int) {}
   /// Called when a draft of the choice's next tokens was verified, before OnFinish: `accepted` of the tokens just
   /// delivered were in the draft, and `refused` further draft tokens were wrong or came after the answer's end.

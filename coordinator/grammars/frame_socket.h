@@ -11,7 +11,8 @@
 namespace quire {
 
 /// Sends and receives frames between this process and a child process over a pair of stream sockets. Each frame is sent
-/// as its header, the body's length in 8 bytes, and the body. Not thread-safe; does not own the descriptor.
+/// as its header, the body's length in 8 bytes, and the body. The class is not thread-safe and does not own the
+/// descriptor.
 class FrameSocket {
  public:
   explicit FrameSocket(int fd) : fd_(fd) {}

@@ -70,7 +70,7 @@ class ByteBudget {
   int64_t MostFor(const std::string& client) const;
   /// True when a client may hold `held` bytes while `free` bytes of in_all stay free, that is, if held / per_client <=
   /// free / (in_all - per_client). If per_client is half of in_all (the default), the condition is held <= free. A
-  /// client that is alone may hold `per_client` bytes. Always true for a client without a name, and where per_client >=
+  /// client that is alone may hold `per_client` bytes. Returns true for a client without a name, and when per_client >=
   /// in_all.
   bool InShare(const std::string& client, int64_t held, int64_t free) const;
   int64_t taken() const { return taken_; }

@@ -15,7 +15,7 @@ namespace quire {
 /// newcomer takes the place of the longest silent connection in the network with the most silent connections, if that
 /// network has more silent connections than the newcomer's network would have connections with the newcomer. So a
 /// client with many addresses cannot shut others out with idle connections. A network is what TurnOf() returns
-/// (network_turns.h). Not thread-safe.
+/// (network_turns.h). The class is not thread-safe.
 class ConnectionPlaces {
  public:
   class Place;

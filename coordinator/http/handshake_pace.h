@@ -11,7 +11,7 @@ namespace quire {
 /// Spaces the starts of TLS handshakes. A handshake costs the I/O thread half a millisecond, or 4 ms with an RSA key of
 /// 4,096 bits, and any client can start one. So handshakes get at most 40 % of the I/O thread's time, and networks take
 /// turns. After an idle time a burst of handshakes starts without pauses. The class is a leaky bucket, stored as the
-/// time when the bucket will be empty (the generic cell rate algorithm). Not thread-safe.
+/// time when the bucket will be empty (the generic cell rate algorithm). The class itself is not thread-safe.
 class HandshakePace {
  public:
   using Clock = std::chrono::steady_clock;

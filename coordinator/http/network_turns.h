@@ -9,7 +9,7 @@
 namespace quire {
 
 /// A queue of tickets in which networks take turns for the I/O thread. A network's first ticket waits for at most
-/// one ticket of each other network, however many tickets they have. Tickets are ascending numbers. Not
+/// one ticket of each other network, however many tickets they have. Tickets are ascending numbers. The class is not
 /// thread-safe.
 class NetworkTurns {
  public:

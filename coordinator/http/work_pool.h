@@ -49,7 +49,7 @@ class WorkPool {
   JobPtr Add(const std::string& client, size_t bytes, Work work);
   /// Drops a waiting job and returns true, or asks a running job to stop. Any thread may call it.
   bool Cancel(const JobPtr& job);
-  /// Charges the running job's client with another process's processor time. Called by the job's work.
+  /// Charges the running job's client with another process's processor time. The job's work calls this function.
   static void ChargeAlso(std::chrono::nanoseconds time);
   /// True when the job was asked to stop because it took Limits::job_time. Any thread may call it.
   bool TookTooLong(const JobPtr& job) const;

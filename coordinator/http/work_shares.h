@@ -10,7 +10,7 @@ namespace quire {
 /// (IoShares), may take. Ranks run in lock-step, so a moment taken from one rank's core delays all ranks. All clients
 /// together therefore get a twentieth of the cores in the long run, in even parts. A client that is alone may take the
 /// time `at_once` of a core without a pause; its next job then waits, at most a minute. For each client the class
-/// stores a leaky bucket, as the time when the bucket will be empty. Not thread-safe.
+/// stores a leaky bucket, as the time when the bucket will be empty. The class is not thread-safe.
 class WorkShares {
  public:
   using Clock = std::chrono::steady_clock;

@@ -14,7 +14,7 @@
 
 namespace quire {
 
-/// All metrics of the server, as one page in Prometheus' text format. Used on the I/O thread only.
+/// All metrics of the server, as one page in Prometheus' text format. Only the I/O thread uses this class.
 class Metrics {
  public:
   /// `models`: the topology of each model (ModelTopology).

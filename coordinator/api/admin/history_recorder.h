@@ -10,8 +10,8 @@
 
 namespace quire {
 
-/// Samples the server's metrics every History::kPeriod, so that a dashboard that is opened later shows the past. Used
-/// on the I/O thread only.
+/// Samples the server's metrics every History::kPeriod, so that a dashboard that is opened later shows the past. Only
+/// the I/O thread uses this class.
 class HistoryRecorder {
  public:
   /// `metrics` and `models` must outlive this object.

@@ -169,7 +169,7 @@ void AdapterShelf::State::Lost(int number, const std::string& problem) {
 }
 
 /// Sends the order to all replicas. Calls `done` when each replica has answered. A null `done` means that the adapter
-/// was served before; it counts as lost when a replica cannot read it. Called with the mutex held.
+/// was served before; it counts as lost when a replica cannot read it. The caller must hold the mutex.
 void AdapterShelf::State::Send(const AdapterOrder& order, const Done& done) {
   struct Answers {
     std::mutex mutex;

@@ -38,7 +38,7 @@ struct GenerateCall {
   int64_t tools_bytes = 0;                                   // bytes of tools that `shape` holds; set later
   bool continue_final_message = false;                       // the answer continues the last message
   bool framed = false;  // prompts are pairs of texts, framed as the model was trained (kBeforePair, kAfterPair)
-  /// The second text of each prompt, for models that read pairs of texts together. Otherwise empty.
+  /// The second text of each prompt, for models that read pairs of texts together; empty for other models.
   std::vector<std::string> second_texts;
   /// For each prompt, the index of the first token of its second text (SamplingSpec::second_text); empty: 0 for all
   /// prompts. Tokenising sets this member.

@@ -22,8 +22,8 @@ std::string MemoryProblem(const Topology& topology, BackendKind backend, const s
 std::vector<std::string> HostWarnings(const Topology& topology, BackendKind backend,
                                       const std::vector<RankInfo>& ranks);
 
-/// Returns a warning, one sentence, when models_memory, the bytes that all models of a list may take together, is more
-/// than `free_bytes`, the bytes that are free on this host before any model is loaded. Empty otherwise.
+/// Returns a warning (one sentence) when models_memory, the bytes that all models of a list may take together, is more
+/// than `free_bytes`, the bytes that are free on this host before any model is loaded. Otherwise returns "".
 std::string ModelsMemoryWarning(const Topology& topology, int64_t free_bytes);
 
 }  // namespace quire

@@ -25,7 +25,7 @@ bool Engine::StaysAside(Request& added) {
 }
 
 /// When only background requests are left, moves them into the scheduler, except requests with adapters that the ranks
-/// lack. Called before each plan.
+/// lack. Call it before each plan.
 void Engine::TakeUpBackground() {
   if (HasOthers()) return;
   for (const RequestId id : background_) {

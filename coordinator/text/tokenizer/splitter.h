@@ -10,7 +10,8 @@
 
 namespace quire {
 
-/// The time limit of splitting, for all patterns, pieces and texts together. Used by one thread.
+/// The time limit of splitting, for all patterns, pieces and texts together. Only one thread uses an object of this
+/// class.
 class SplitBudget {
  public:
   /// `text_bytes`: the total size of the texts, which sets the time limit unless `time` is given. `stop` ends the work
