@@ -148,7 +148,7 @@ struct ScanRowsKernel {
   }
 };
 
-/// Finds a row's maximum, and the lowest key of the tokens to list. One thread block per view row.
+/// Finds a row's maximum, and the lowest key of the tokens to list. The grid has one thread block per view row.
 struct FilterRowsKernel {
   using Params = SamplingOp;
   static constexpr int kThreads = kSelectThreads;
