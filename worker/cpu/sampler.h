@@ -16,8 +16,8 @@ namespace quire {
 
 /// Samples ("draws") the step's tokens from vocabulary-parallel logits, and scores prompts. Tokens of greedy rows are
 /// chosen from candidates that every rank gathers. The other rows, and the grammar masks, are divided among the ranks,
-/// which then exchange their results, so that all ranks get the same tokens. The threads of a rank share its rows. Not
-/// thread-safe.
+/// which then exchange their results, so that all ranks get the same tokens. The threads of a rank share its rows. The
+/// class is not thread-safe.
 class Sampler {
  public:
   /// `stream` has the rank's threads. It must outlive the sampler, and nothing else may use it during a call.
