@@ -38,7 +38,7 @@ struct MemorySetup {
   StepCost cost;
 };
 
-/// Numbers of token slots by kind. They add up to the capacity.
+/// Numbers of token slots by kind. The numbers add up to the capacity.
 struct MemoryUsage {
   double live = 0;      // slots that hold a computed token
   double reserved = 0;  // allocated slots that the request will fill

@@ -72,8 +72,8 @@ class OpenApiCase(unittest.TestCase):
             return error.code, error.headers.get_content_type(), error.read().decode()
 
     def expect(self, operation, method, path, body=None, status=200):
-        """Sends a request, and checks the answer, or every event of a streamed answer, against the document. Returns the answer; None for
-        a stream."""
+        """Sends a request, and checks the answer, or every event of a streamed answer, against the document. Returns the answer, or None
+        for a stream."""
         got, kind, text = self.ask(method, path, body)
         self.assertEqual(got, status, text)
         content = self.response(operation, status)[kind]

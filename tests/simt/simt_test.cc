@@ -61,8 +61,8 @@ TEST(SimtTest, Emulator_ReportsAMissingBarrier) {
   }
 }
 
-/// Exchanges values twice through the same array. The second round's writes must wait for the first round's reads. They
-/// wait only with kBarrier.
+/// Exchanges values twice through the same array. The second round's writes must wait for the first round's reads. The
+/// writes wait only with kBarrier.
 template <bool kBarrier>
 struct TwoRounds {
   using Params = Ints;

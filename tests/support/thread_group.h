@@ -16,7 +16,7 @@
 
 namespace quire::test {
 
-/// Makes the engine of one rank. Called on the rank's thread.
+/// Makes the engine of one rank. The rank's thread calls it.
 using EngineMaker = std::function<std::unique_ptr<RankEngine>(const ModelFiles&, const EngineSizes&, Collective&)>;
 
 /// A whole worker group as threads of this process. Executors, collectives and frames are real; there are no mpirun and
