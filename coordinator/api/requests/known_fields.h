@@ -24,7 +24,7 @@ std::string UnknownFieldRemedy(std::string_view name, FieldsOf kind);
 /// Throws ApiError for the unknown field `name`. The error's text is `name`, a space and `words`.
 [[noreturn]] void RefuseUnknownField(const std::string& name, const std::string& words);
 
-/// Handles fields with unknown names. Thread-safe.
+/// Handles fields with unknown names. The class is thread-safe.
 class UnknownFields {
  public:
   /// ignored: true skips unknown fields, with one line in the log for each name; false refuses them.

@@ -68,7 +68,7 @@ void Migrations::Give(uint64_t ticket, Engine& engine) {
   group.SendToEach(give);
 }
 
-/// For MigrationWay::kHost. Takes the request out of its engine; if `keep` is not 0, the engine holds the request's
+/// For MigrationWay::kHost: takes the request out of its engine; if `keep` is not 0, the engine holds the request's
 /// blocks under that ticket. Returns the copies from device to host that the workers must make.
 std::vector<BlockCopyPair> Migrations::Take(const Lock& lock, uint64_t keep, BlockTransfer& transfer, Engine& engine) {
   std::optional<Departure> departure = engine.Depart(transfer.request, keep, transfer.room);
@@ -82,7 +82,7 @@ std::vector<BlockCopyPair> Migrations::Take(const Lock& lock, uint64_t keep, Blo
   return std::move(departure->moves);
 }
 
-/// For MigrationWay::kDevice. Takes the request out of its engine, and delivers it to the target, where its blocks have
+/// For MigrationWay::kDevice: takes the request out of its engine, and delivers it to the target, where its blocks have
 /// arrived.
 void Migrations::Follow(uint64_t ticket, int to, Engine& engine) {
   const Lock lock(mutex_);

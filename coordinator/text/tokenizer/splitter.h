@@ -30,7 +30,7 @@ class SplitBudget {
 };
 
 /// Finds the matches of a Perl-style pattern with Unicode properties. Patterns come from models' files, so their time
-/// and memory are limited. Safe to share between threads.
+/// and memory are limited. Threads can share an object.
 class Splitter {
  public:
   /// Compiles the pattern. Throws Error when the pattern is too long, does not compile, or contains \K, which changes

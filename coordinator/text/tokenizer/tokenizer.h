@@ -21,8 +21,8 @@
 
 namespace quire {
 
-/// Converts text to tokens (by merges of bytes or characters, a Unigram model or WordPiece), and tokens to bytes.
-/// Immutable; safe to share between threads.
+/// Converts text to tokens (by merges of bytes or characters, a Unigram model or WordPiece), and tokens to bytes. The
+/// class is immutable, so threads can share an object.
 class Tokenizer {
  public:
   explicit Tokenizer(TokenizerData data);
