@@ -206,8 +206,8 @@ struct PagedDecodeKernel {
   }
 };
 
-/// Combines the partitions of v2. Grid (num_heads, num_seqs): out = (sum over partitions of exp(max - largest max) *
-/// exp_sum * partial) / (the same sum without partial). Invisible partitions were not written and are not read.
+/// Combines the partitions of v2. The grid is (num_heads, num_seqs): out = (sum over partitions of exp(max - largest
+/// max) * exp_sum * partial) / (the same sum without partial). Invisible partitions were not written and are not read.
 template <class T, int kHeadSize>
 struct CombinePartitionsKernel {
   using Params = DecodeLaunch;

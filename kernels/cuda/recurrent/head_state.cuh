@@ -72,10 +72,10 @@ struct HeadGates {
   float decay;
 };
 
-/// The kernel of GatedDelta and StateSpace. Grid (sequences, value heads, pieces of value_dim): one head of a sequence,
-/// for all of its new tokens; two threads per column. Queries, keys, values and gates of as many tokens as there are
-/// warps are loaded into shared memory together; then every column visits them in order. The bits of a token's output
-/// depend only on its inputs and the state before it. Rule defines the recurrence by these members:
+/// The kernel of GatedDelta and StateSpace. The grid is (sequences, value heads, pieces of value_dim): one head of a
+/// sequence, for all of its new tokens; two threads per column. Queries, keys, values and gates of as many tokens as
+/// there are warps are loaded into shared memory together; then every column visits them in order. The bits of a
+/// token's output depend only on its inputs and the state before it. Rule defines the recurrence by these members:
 ///   Params: the op's parameters; static bool kNorms: queries and keys are normed (GatedDelta)
 ///   KeyHead(p, value head): the head's key head; Gates(p, token, value head): the HeadGates
 ///   Change(column, keys, where, value, gates): the change of the state; Out(p, value head, S^T q, value): the output

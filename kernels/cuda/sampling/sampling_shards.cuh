@@ -135,7 +135,7 @@ struct DrawInShardKernel {
   }
 };
 
-/// The kernel of PackRows. Grid (rows to pack, tiles).
+/// The kernel of PackRows. The grid is (rows to pack, tiles).
 struct PackRowsKernel {
   struct Params {
     SamplingOp op;
