@@ -1,4 +1,5 @@
-// Tests drafts in the engine's core: their sources, the sequences that get drafts, and the verification of drafts.
+// Tests drafts in the engine's core: their sources, their costs, the sequences that get drafts, and the verification of
+// drafts.
 #include <gtest/gtest.h>
 
 #include <deque>

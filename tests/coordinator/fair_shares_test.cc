@@ -1,5 +1,5 @@
-// Tests the rules by which clients share sequence slots, blocks and steps, one rule in each test. The simulator
-// (tests/sim) checks the rules for random sets of clients.
+// Tests the rules by which clients share sequence slots, blocks and steps, one rule in each test. Also tests prompts
+// that are computed in slices. The simulator (tests/sim) checks the rules for random sets of clients.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Tests of requests that pool prompts: parsing of their bodies, with unknown fields and bounds, and answers made of
-// vectors or scores.
+// Tests of requests that pool prompts: parsing of their bodies, settings in the model's files, bounds, and answers made
+// of vectors or scores. Also tests unknown fields and sampling defaults.
 #include "coordinator/api/requests/pooling_request.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // Tests of tokenizers from tokenizer.model files, and from the GGUF metadata that llama.cpp's converter makes of such
-// files.
+// files. Also tests refusals of other tokenizer files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

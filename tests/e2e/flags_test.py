@@ -1,4 +1,5 @@
-"""Tests every flag of `quire serve`: its effect, and that /admin/status reports the setting in force."""
+"""Tests every flag of `quire serve`: its effect, and that /admin/status reports the setting in force. Also tests wrong arguments, --help,
+the manual page and completions."""
 import functools
 import json
 import os
