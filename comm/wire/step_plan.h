@@ -304,7 +304,7 @@ inline size_t CountVerified(std::span<const SampledToken> drawn, std::span<const
 /// The model's log-probabilities of consecutive tokens of a prompt.
 struct PromptScores {
   SlotId slot = 0;
-  int32_t start = 0;            // row whose logits score the first token, i.e. the token's position minus 1
+  int32_t start = 0;            // row whose logits score the first token: the token's position minus 1
   int32_t num_top = 0;          // alternatives for each token
   std::vector<float> logprobs;  // [count] natural log; NaN: the logits were not numbers
   std::vector<int32_t> ranks;   // [count] 1 = best; order in the vocabulary by falling logit, then rising id

@@ -33,7 +33,7 @@ class GateLinks {
   GateLinks& operator=(const GateLinks&) = delete;
 
   /// Adds a link between a peer's connection and a connection to the ZeroMQ socket, both non-blocking. Returns the
-  /// link's number. May be called from any thread, like the next two functions.
+  /// link's number. Any thread may call this and the next two functions.
   uint64_t Add(Descriptor outer, Descriptor inner, const LinkBounds& bounds = {});
   /// Closes both connections of a link.
   void End(uint64_t number);
