@@ -41,7 +41,8 @@ struct ForeignCommand {
 
 /// Returns all flags: first those that many people type, then ForeignTuningFlags().
 std::span<const ForeignFlag> ForeignFlags();
-/// Returns the flags that tune the internals of other engines, and flags for things that Quire does in another way.
+/// Returns the flags that tune the internals of other engines, and flags for functions that Quire provides in another
+/// way.
 std::span<const ForeignFlag> ForeignTuningFlags();
 std::span<const ForeignValue> ForeignValues();
 std::span<const ForeignCommand> ForeignCommands();

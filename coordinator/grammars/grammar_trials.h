@@ -36,7 +36,7 @@ class GrammarTrials {
   /// process for the trial.
   void Try(const GrammarSource& source, const std::stop_token& stop);
 
-  /// Ends the process, which frees its memory, unless a trial is under way. May be called from any thread.
+  /// Ends the process, which frees its memory, unless a trial is under way. Any thread may call it.
   void EndIfIdle();
 
   /// Returns the processor time of all trials since the start, including the starts of their processes.

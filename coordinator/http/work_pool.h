@@ -45,7 +45,7 @@ class WorkPool {
   WorkPool(const WorkPool&) = delete;
   WorkPool& operator=(const WorkPool&) = delete;
 
-  /// Queues a job for `bytes` bytes. Returns null when too many jobs wait or the pool has stopped. Any thread may call.
+  /// Queues a job for `bytes` bytes. Returns null when too many jobs wait or the pool stopped. Any thread may call it.
   JobPtr Add(const std::string& client, size_t bytes, Work work);
   /// Drops a waiting job and returns true, or asks a running job to stop. Any thread may call it.
   bool Cancel(const JobPtr& job);

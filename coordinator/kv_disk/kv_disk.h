@@ -10,7 +10,7 @@
 
 namespace quire {
 
-/// The server's directory of stored blocks, and one KvStore for each space of blocks. Any thread may call.
+/// The server's directory of stored blocks, and one KvStore for each space of blocks. Any thread may call its methods.
 class KvDisk {
  public:
   /// Opens the directory. Throws Error, which names the directory and the remedy, when this server cannot use it.

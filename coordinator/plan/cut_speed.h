@@ -47,7 +47,7 @@ struct CutSpeed {
     return std::max(stages + wait.turn, stages * largest_stage * std::min(streams, pipeline));
   }
   double tokens_a_second() const { return streams / seconds(); }
-  /// Returns "-tp 2 -pp 1", or "-tp 1 on one host".
+  /// Returns a text such as "-tp 2 -pp 1" or "-tp 1 on one host".
   std::string Name() const;
 };
 
