@@ -36,7 +36,7 @@ struct DecodeLaunch {
 /// The kernel of PagedDecode. The grid is (num_heads, num_seqs, num_partitions). T: type of queries and results; C:
 /// type of the cache. Each warp processes every kWarps-th block of the table. For scores, kGroup neighbouring lanes
 /// share a token and read its key 16 bytes at a time. For the weighted sum, a lane reads up to 16 bytes of a row of
-/// values, that is, one dimension of neighbouring tokens.
+/// values, which belong to one dimension of neighbouring tokens.
 template <class T, class C, int kHeadSize, int kBlockSize>
 struct PagedDecodeKernel {
   using Params = DecodeLaunch;
