@@ -43,7 +43,7 @@ struct Timing {
 inline constexpr int64_t kColdBytes = int64_t{320} << 20;
 inline constexpr int64_t SetsFor(int64_t bytes) { return bytes >= kColdBytes ? 1 : (kColdBytes + bytes - 1) / bytes; }
 
-/// Times several ways to compute the same thing, one beside another, and stores the results.
+/// Times several ways to compute the same result, one beside another, and stores the results.
 class Bench {
  public:
   Bench(Device& device, int rounds) : device_(device), rounds_(rounds) {}

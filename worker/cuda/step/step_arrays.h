@@ -37,7 +37,7 @@ struct StepArrays {
   int32_t* positions;       // [T]
   int64_t* slots;           // [T] cache slot; -1: padding
   int32_t* decode_context;  // [D]
-  int32_t* decode_table;    // [D] row of the block tables, i.e. slot
+  int32_t* decode_table;    // [D] row of the block tables: the slot
   int32_t* chunk_start;     // [C + 1] first row, relative to the first chunk's
   int32_t* chunk_context;   // [C]
   int32_t* chunk_table;     // [C]
