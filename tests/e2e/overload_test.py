@@ -16,7 +16,7 @@ from server import QUIRE, TINY, Server, altered_tiny, wait_gone
 
 PROMISE = 0.5  # seconds
 MIB = 1 << 20
-HEAVY = 2 * MIB - 4096  # bytes of text in a body that is just accepted
+HEAVY = 2 * MIB - 4096  # bytes of text in a body just below the limit of 2 MiB
 
 
 def request_bytes(path, body, *lines):
