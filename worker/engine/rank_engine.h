@@ -49,7 +49,7 @@ class RankEngine {
   virtual int64_t state_bytes() const { return 0; }
   /// Returns the number of LoRA adapters that were loaded with the model.
   virtual int num_adapters() const { return 0; }
-  /// Reads this rank's part of a LoRA adapter of the model `base`. May run at the same time as all other calls, on any
+  /// Reads this rank's part of a LoRA adapter of the given model. May run at the same time as all other calls, on any
   /// thread. Throws Error where the device does not support adapters.
   virtual std::shared_ptr<const AdapterShard> ReadAdapter(const ModelFiles&, const AdapterFiles&) const {
     Fail("{} computes with no LoRA adapters", device());
