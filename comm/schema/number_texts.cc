@@ -76,8 +76,8 @@ std::string Written(int place, const std::vector<std::string>& digits, Rest rest
   return front + AnyOf(ways);
 }
 
-/// Returns a pattern for the numbers whose first nonzero digit stands at 10^place and whose digits are less (`below`)
-/// or greater than the digits `bound`. Equal digits are included unless `excluded` is set.
+/// Returns a pattern for numbers with their first nonzero digit at 10^place. Their digits must be less (`below`) or
+/// greater than the digits `bound`. Equal digits are included unless `excluded` is set.
 std::string Compared(int place, const std::string& bound, bool below, bool excluded) {
   std::vector<std::string> ways, digits;
   for (size_t i = 0; i < bound.size(); ++i) {
