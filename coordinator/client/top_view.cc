@@ -82,7 +82,7 @@ std::string Percent(int64_t part, int64_t whole) {
 }
 
 /// Returns the line about draft tokens; empty while there are no draft tokens. For each position the line shows the
-/// share of all drafts whose token at that position was accepted, so the shares fall from position to position.
+/// share of all drafts with an accepted token at that position. So the shares fall from position to position.
 std::string DraftsLine(const Json& status) {
   if (!status.contains("speculation")) return "";  // an older server
   const Json& speculation = status["speculation"];

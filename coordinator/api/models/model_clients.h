@@ -69,8 +69,8 @@ class ModelClients {
   double End(double began) const;
   /// Returns the time of the last use other than by a line of a batch; minus infinity: there was none.
   double LastUse() const { return last_use_; }
-  /// True when a client has used this model, other than by lines of batches, and that client has no request that waits
-  /// for the model of `wished`.
+  /// True when a client has used this model, other than by lines of batches, and has no request that waits for the
+  /// model of `wished`.
   bool UsedByOthersThan(const ModelClients& wished) const;
 
  private:

@@ -17,8 +17,8 @@ namespace quire {
 /// cache, or when its time is over. Only the engine's thread may use it.
 class PinnedPrompts {
  public:
-  /// `replica`: the index of this replica among the model's num_replicas replicas. A stored pin of a replica that no
-  /// longer exists belongs to the replica whose index is the old index modulo num_replicas.
+  /// `replica`: the index of this replica among the model's num_replicas replicas. A stored pin has the index of a
+  /// replica, which may no longer exist. The pin then belongs to the replica with that index modulo num_replicas.
   PinnedPrompts(KvStore& store, Engine& engine, int replica, int num_replicas)
       : store_(store), engine_(engine), replica_(replica), num_replicas_(num_replicas) {}
 

@@ -11,8 +11,7 @@ namespace quire {
 
 enum class Resource { kSlots, kBlocks };
 
-/// The numbers of running sequences and of KV blocks that are reserved for clients and that these clients do not use
-/// now.
+/// The numbers of running sequences and of KV blocks that are reserved for clients and unused by these clients now.
 struct KeptRoom {
   int sequences = 0, blocks = 0;
 };

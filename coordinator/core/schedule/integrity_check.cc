@@ -51,7 +51,7 @@ class Recount {
                   blocks_.fill().tokens(block), s.id, filled);
       const auto hash = blocks_.prefixes().enabled() ? blocks_.prefixes().cache().HashOf(block) : std::nullopt;
       const auto index = static_cast<size_t>(i);
-      // A choice that came from another engine has no hashes of blocks that this engine has not computed for it.
+      // A choice from another engine lacks the hashes of blocks if this engine has not computed the blocks for it.
       // Another choice that shares such a block may have put the block into the cache earlier.
       QUIRE_CHECK(!hash || index >= s.contents.hashes.size() || *hash == s.contents.hashes[index],
                   "block {} of sequence {} is cached as something else", block, s.id);
