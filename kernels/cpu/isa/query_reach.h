@@ -3,8 +3,8 @@
 #include "kernels/cpu/isa/attention_item.h"
 #include "kernels/cpu/isa/table.h"
 
-// Functions that tell which queries an attention item has, at which positions these queries are, and which positions
-// each query sees.
+// Functions about the queries of an attention item: their rows, their positions, and the positions that each query
+// sees.
 namespace quire::kernels::QUIRE_ISA {
 
 /// Returns the number of positions that a query sees. Without a window, returns more positions than any context has.

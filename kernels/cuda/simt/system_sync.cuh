@@ -12,7 +12,7 @@ __device__ inline void StoreReleaseSystem(uint32_t* array, int64_t i, uint32_t v
 }
 
 /// Returns array[i]. If StoreReleaseSystem wrote the value, or a release on the host, this thread also sees the writes
-/// that come before that release.
+/// before that release.
 __device__ inline uint32_t LoadAcquireSystem(const uint32_t* array, int64_t i) {
   uint32_t value;
   asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(array + i) : "memory");
