@@ -9,7 +9,7 @@ namespace quire {
 
 namespace {
 
-// Bounds on the passes and the time that one call spends on tokens that the draft model has not read yet.
+// Bounds on the passes and on the time of one call, for tokens that the draft model has not read yet.
 constexpr int kMostPasses = DraftStack::kMostRows / DraftStack::kRowsAtOnce;
 constexpr auto kReading = std::chrono::milliseconds(100);
 
