@@ -74,8 +74,8 @@ void AddThinking(const JsonObject& thinking, bool after_tools, MessagesRequest& 
   if (type != "enabled" && type != "adaptive" && type != "disabled" && type != "between_tools")
     thinking.Refuse("type", "must be enabled, adaptive, between_tools or disabled");
   request.chat["enable_thinking"] = type != "disabled" && (type != "between_tools" || after_tools);
-  // With these types the model decides whether to think, so a template that does not read enable_thinking may ignore
-  // it.
+  // With the types "adaptive" and "between_tools" the model decides whether to think, so a template that does not read
+  // enable_thinking may ignore it.
   if (type == "adaptive" || type == "between_tools") request.hints.emplace_back("enable_thinking");
   if (const OrderedJson* budget = thinking.Find("budget_tokens")) {
     if (type != "enabled") thinking.Refuse("budget_tokens", "is for thinking that is enabled; leave it out");
