@@ -1,5 +1,5 @@
 """ask.py QUIRE MODEL QUESTION: starts a server on free ports, asks it one question, prints the answer, and stops it.
-Exit status 0 only when there was an answer and the server ended cleanly."""
+The exit status is 0 only when there was an answer and the server ended cleanly."""
 import json
 import signal
 import socket

@@ -1,5 +1,5 @@
 """fetch_model.py PACKAGES ORG/NAME [FILE]: fetches a model from the Hugging Face hub into its cache and prints the path
-of the folder or of the one file. Run by deploy/fetch-model, which has put the client library into the folder PACKAGES.
+of the folder or of the one file. deploy/fetch-model runs this program after it has put the client library into the folder PACKAGES.
 An interrupted download continues. Each file is compared with its hash on the hub; a damaged file is removed."""
 import hashlib
 import os

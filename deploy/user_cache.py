@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""user_cache.py: the folder in which Quire's scripts keep fetched files, and checks that these files are unchanged.
+"""user_cache.py: the folder in which Quire's scripts store fetched files, and checks that these files are unchanged.
   user_cache.py folder                     makes the folder and prints its path
   user_cache.py digest FOLDER              prints the SHA-256 of all files in FOLDER, with their names
   user_cache.py is FOLDER DIGEST_FILE      succeeds when DIGEST_FILE has that SHA-256
@@ -7,9 +7,9 @@
   user_cache.py same WHEELS LIST TARGET    succeeds when TARGET holds what these wheels hold, and nothing else
 
 The folder is $QUIRE_CACHE, else quire in $XDG_CACHE_HOME, else .cache/quire in $HOME, else the same in the home that the system's list of
-users has. Files in it are compiled and run. So the folder belongs to the user who runs this, only that user may write to it, and nobody but
-that user and root may put another folder in its place: every folder and link on the way to it is looked at. A folder of another user, or
-one that others may write to, is refused."""
+users has. Files in it are compiled and run. So the folder belongs to the user who runs this, only that user may write to it, and only that
+user and root may put another folder in its place: the permissions of every folder and link on its path are checked. A folder of another
+user, or one that others may write to, is refused."""
 import hashlib
 import os
 import pwd

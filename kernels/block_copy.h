@@ -8,7 +8,7 @@
 namespace quire::kernels {
 
 /// Copies whole blocks (all layers) within a pool or between pools. The CPU copies the pairs one after another in the
-/// given order. CUDA copies all pairs in parallel in one launch; there, destinations must be distinct, and no
+/// given order. CUDA copies all pairs in parallel in one launch. So on CUDA, destinations must be distinct, and no
 /// destination may also be a source.
 struct BlockCopyParams {
   const std::byte* from;  // [number of blocks, block_bytes]

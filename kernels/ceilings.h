@@ -8,7 +8,7 @@ namespace quire::kernels {
 /// multiplication and its addition count as two operations.
 struct Ceilings {
   double read_bytes = 0;    // bytes read per second from memory, far beyond the caches
-  double steady_bytes = 0;  // median of the tries whose best is read_bytes; lower when other programs use the memory
+  double steady_bytes = 0;  // median of the tries; read_bytes is their best; lower when other programs use the memory
   double multiply_add = 0;  // fp32 operations per second
   double int16 = 0;         // 16-bit integer operations per second
   double int8 = 0;          // 8-bit integer operations per second; 0: the processor has no instruction for them

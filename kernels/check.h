@@ -3,7 +3,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-// Aborts with the place and the condition if a kernel's precondition is broken. Only a bug of the caller can break it.
+// Aborts with the source line and the condition if a kernel's precondition is broken. Only a bug of the caller can
+// break it.
 #define QUIRE_KERNEL_CHECK(condition)                                                                  \
   do {                                                                                                 \
     if (!(condition)) {                                                                                \

@@ -8,7 +8,7 @@ namespace quire::kernels {
 
 /// y = x * weight^T + bias for rows of y that are grouped by expert (GroupByExpertParams); each row uses its expert's
 /// weights. Does not read the weights of experts without rows. A row has the bits that Matmul gives with the expert's
-/// weights. CPU only: weights are packed here and plain on CUDA (cuda/experts/expert_matmul.h).
+/// weights. CPU only: weights are packed on the CPU and plain on CUDA (cuda/experts/expert_matmul.h).
 struct ExpertMatmulParams {
   const float* x;  // rows x_stride floats apart
   int64_t x_stride;

@@ -7,7 +7,7 @@
 namespace quire::kernels {
 
 /// The gated delta rule (Yang, Kautz and Hatamizadeh 2024). Each value head has a state S [key_dim, value_dim], zero
-/// before the first token. For each token in turn, with q and k of the value head's key head:
+/// before the first token. For one token after another, with q and k of the value head's key head:
 ///   q' = q / sqrt(|q|^2 + 1e-6) / sqrt(key_dim);  k' = k / sqrt(|k|^2 + 1e-6)
 ///   decay = exp(-rate * softplus(a + bias));  beta = 1 / (1 + exp(-b))
 ///   d = beta * (v - decay * S^T k');  S = decay * S + k' d^T;  out = S^T q'

@@ -25,7 +25,7 @@ struct LowRankGroup {
   const int32_t* x_rows = nullptr;  // [num_rows]: the row of x for each row of y; null: the same row numbers
 };
 
-/// Adds low-rank products to the rows of groups. Other rows stay as they are. CPU only: weights are packed here.
+/// Adds low-rank products to the rows of groups. Other rows stay as they are. CPU only: weights are packed.
 /// Batch-invariant: what is added to a row of y depends only on its row of x and its parts, bit for bit. Sums are fp32:
 /// first the sum along the columns of x, which is multiplied by the scale; then the sum along the rank, which is added
 /// to y last.

@@ -32,7 +32,7 @@ struct PackedWeight {
 int64_t PanelBytes(NumberType type, int64_t cols);
 int64_t PackedBytes(NumberType type, int64_t rows, int64_t cols);
 
-/// Writes one panel from kPanelRows rows in Weight's layout, `cols` numbers each. A null row stands for zeros.
+/// Writes one panel from kPanelRows rows in Weight's layout, `cols` numbers each. A null pointer means a row of zeros.
 void PackPanel(NumberType type, int64_t cols, const std::byte* const* rows, std::byte* out);
 
 }  // namespace quire::kernels

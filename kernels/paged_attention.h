@@ -47,8 +47,8 @@ struct PagedAttentionParams {
   /// Farther keys get the number of the farthest distance on their side. Must be null with ALiBi.
   const float* relative_bias = nullptr;
   int64_t relative_reach = 0;
-  /// [num_sequences]: positions of the sequences' first queries; null: the queries are the last tokens. Only with
-  /// both_ways.
+  /// [num_sequences]: positions of the sequences' first queries; null: the queries are the last tokens. This list
+  /// requires both_ways.
   const int32_t* first_position = nullptr;
   /// [num_sequences]: the first position of each context that its queries see, at most the first query's own position;
   /// null: position 0.

@@ -11,8 +11,8 @@ enum class RouterScore : uint8_t {
   kSoftmax,          // softmax over all experts
   kSoftmaxOfChosen,  // scores are logits; weights are a softmax over the logits of the chosen experts
   kSigmoid,
-  /// Scores are logits. The weight of a chosen expert is its share of a softmax over the experts that were not chosen
-  /// before it and whose logits are near its own: (own - other) / max(|other|, own) <= tolerance (arXiv 2409.12136).
+  /// Scores are logits. The weight of a chosen expert is its share of a softmax over some experts: those that were not
+  /// chosen before it and have logits near its own: (own - other) / max(|other|, own) <= tolerance (arXiv 2409.12136).
   kSparseMixer,
 };
 

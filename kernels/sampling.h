@@ -20,7 +20,7 @@ Candidate ArgMax(std::span<const float> logits);
 /// Returns log(sum(exp(logits))), with an error of about 1e-6.
 double LogSumExp(std::span<const float> logits);
 
-/// The settings of a sample. Defaults: no restriction. Temperature 0: greedy.
+/// The settings of a sample. The defaults restrict nothing. With temperature 0 the best token is chosen.
 struct SamplingParams {
   float temperature = 1.0f;
   int32_t top_k = 0;  // 0: no limit

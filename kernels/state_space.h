@@ -7,8 +7,8 @@
 namespace quire::kernels {
 
 /// The selective state space of Mamba-2 (Dao and Gu 2024); its literature calls queries C, keys B and values x. Each
-/// value head has a state S [key_dim, value_dim], zero before the first token. For each token in turn, with q and k of
-/// the value head's key head:
+/// value head has a state S [key_dim, value_dim], zero before the first token. For one token after another, with q and
+/// k of the value head's key head:
 ///   step = softplus(a + bias);  decay = exp(-rate * step)
 ///   S = decay * S + k (step * v)^T;  out = S^T q + skip * v
 /// HeadStateBytes gives the size of the state. Tokens are computed one after another and never in blocks, so a token's

@@ -28,10 +28,10 @@ struct StateView {
   const int32_t* context_len;  // [num_sequences], including the new tokens
   int64_t num_sequences;
   /// [num_sequences] Not 0: the operation computes from the sequence's state and leaves the state as it is. If `held`
-  /// is null, the operation advances all states. Always null on CUDA.
+  /// is null, the operation advances all states. On CUDA it must be null.
   const int32_t* held = nullptr;
-  /// The number of bytes, from the start of each block, that belong to the address space; 0: all bytes of a block.
-  /// Always 0 on CUDA.
+  /// The number of bytes, from the start of each block, that belong to the address space; 0: all bytes of a block. On
+  /// CUDA it must be 0.
   int64_t bytes_of_block = 0;
 
   // The functions below read the arrays, so they work only if the arrays are in host memory.

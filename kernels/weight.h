@@ -28,10 +28,10 @@ void DecodeRow(const Weight& weight, int64_t row, int64_t col, int64_t count, fl
 /// for the other file-only types.
 NumberType PackedType(NumberType stored);
 
-/// Converts part of a row to blocks of PackedType, which must differ from the weight's type. q5_0, iq4_nl, tq1_0, tq2_0
-/// and MXFP4 keep their values. q4_k, iq1_s, iq3_xxs, iq3_s and iq4_xs keep their integers; scale and minimum of each
-/// 32 numbers become fp16. Other types are rounded again by EncodeRow. col and count must be multiples of the weight's
-/// block.
+/// Converts part of a row to blocks of PackedType, which must differ from the weight's type. The values of q5_0,
+/// iq4_nl, tq1_0, tq2_0 and MXFP4 do not change. The integers of q4_k, iq1_s, iq3_xxs, iq3_s and iq4_xs do not change
+/// either, but scale and minimum of each 32 numbers become fp16. Other types are rounded again by EncodeRow. col and
+/// count must be multiples of the weight's block.
 void RecodeRow(const Weight& weight, int64_t row, int64_t col, int64_t count, std::byte* out);
 
 /// 32 numbers of at most six bits. q5_1 and q5_k: value = scales[0] * number + scales[1]. q6_k: value = (number - 32)

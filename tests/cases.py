@@ -40,7 +40,7 @@ def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     build = sys.argv[1]
-    # Several programs may have the cases of one file, as for the kernels. Such cases count once for each program.
+    # Several programs may contain the cases of one source file; the programs of the kernels do. Such cases count once for each program.
     cases = [f"gtest: {case}" for program in glob.glob(os.path.join(build, "tests", "**", "*"), recursive=True) if os.path.isfile(program)
              for case in gtest_cases(program)]
     for path in glob.glob(os.path.join(HERE, "**", "*_test.py"), recursive=True):

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Tests that a second configuration recompiles nothing. deploy/quickstart and tests/run each configure the same build
+"""Tests that a second configuration recompiles nothing, and where the version comes from. deploy/quickstart and tests/run each configure
+the same build
 folder, and each uses the objects that the other has built."""
 import json
 import pathlib

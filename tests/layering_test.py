@@ -22,7 +22,7 @@ ALLOWED = {
 NUMBER_TYPES = "comm/base/number_type.h"
 # Folders of the coordinator that are leaves: each includes only its own headers and those of comm.
 LEAVES = ("coordinator/core/", "coordinator/http/", "coordinator/text/")
-# The core knows no sockets, no text, no clocks and no flags.
+# The core uses no sockets, texts, clocks or flags.
 CORE = "coordinator/core/"
 CORE_FORBIDDEN = re.compile(r"<(thread|mutex|chrono|boost/|zmq|sys/|spdlog/)|system_clock|steady_clock")
 
@@ -66,7 +66,7 @@ PUBLIC_FUNCTIONS_ALLOWED = {
     "worker/engine/sequence_table.h": "the vocabulary, and with it the maker of constraints, comes after the table",
 }
 
-# Folders whose own files stand above and below the folders inside them, with the reason.
+# Folders with files that include folders inside them, and with files that those folders include; with the reason.
 BOTH_SIDES = {
     "comm/model": "the description of a model is filled in by its family, and the list of families stands beside the description",
 }
@@ -189,8 +189,8 @@ def ops_of(headers, stream):
 
 
 def check_twins(breach):
-    """Checks that an operation of kernels/*.h has an overload for each stream (CPU and CUDA), that both use the same parameters, and that
-    one test body tests both. ONE_DEVICE lists the exceptions."""
+    """Checks that an operation of kernels/*.h has an overload for each stream (CPU and CUDA), that both overloads use the same parameters,
+    and that one test body tests both. ONE_DEVICE lists the exceptions."""
     cpu, cuda, own = ops_of("kernels/*.h", "CpuStream"), ops_of("kernels/*.h", "CudaStream"), ops_of("kernels/cuda/**/*.h", "CudaStream")
     tests = ""
     for name in os.listdir(os.path.join(ROOT, "tests/kernels")):
@@ -258,7 +258,7 @@ def check_lengths(path, text, breach):
 
 def circle_of_rooms(folder, includes):
     """Returns rooms of a folder that include each other in a circle, or nothing. A room is a folder inside `folder`, taken whole
-    with all folders inside it. The files that stand in `folder` itself are one room, too, named `folder`. `includes` has the
+    with all folders inside it. The files directly in `folder` are one room, too, named `folder`. `includes` has the
     headers that each file includes."""
     def room_of(path):
         inside = path[len(folder):].lstrip("/").split("/")

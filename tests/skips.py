@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """skips.py LOG: prints which tests were skipped and why, and fails if this machine could have run them.
 
-Tests append "WHERE<tab>REASON" to the file that QUIRE_SKIP_LOG names (support/main.cc, e2e/verdict.py). A reason is excused by a fact about
-the machine, which is checked here again. A reason without such a fact is never excused."""
+Tests append "WHERE<tab>REASON" to the file that QUIRE_SKIP_LOG names (support/main.cc, e2e/verdict.py). A fact about the machine may excuse
+a reason; this script checks the fact again. A reason without such a fact is never excused."""
 import os
 import re
 import shutil
@@ -41,7 +41,7 @@ def no_root(_):
 
 
 def lacks_groups(found):
-    """Returns whether control groups of that controller cannot be made here, in v1 or in v2."""
+    """Returns whether this machine cannot make control groups of that controller, in v1 or in v2."""
     controller = found.group(1)
     if os.geteuid() != 0 or os.access(f"/sys/fs/cgroup/{controller}", os.W_OK):
         return os.geteuid() != 0

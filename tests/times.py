@@ -10,7 +10,7 @@ import sys
 import xml.etree.ElementTree
 
 COUNT = 10
-LONG = 60  # seconds; a longer test is split, or has its reason here
+LONG = 60  # seconds; a longer test is split, or this file has its reason
 REASONS = {
     "e2e/dashboard_test": "a browser looks at the page through the half minutes that its charts show",
     "e2e/code_blocks_test": "every block of five pages, with servers of their own",

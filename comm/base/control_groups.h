@@ -14,8 +14,8 @@ struct ControlGroup {
 };
 
 /// Returns the groups of `controller` ("memory", "cpu") that contain this process, the innermost first. Looks in the
-/// hierarchies of v1 and v2 that /proc/self/mountinfo names, and in the usual places below /sys/fs/cgroup. A container
-/// may see only some of its groups. Tests set `root`, which is put before every path.
+/// hierarchies of v1 and v2 that /proc/self/mountinfo names, and in the usual folders below /sys/fs/cgroup. In a
+/// container, some of the groups may not be visible. Tests set `root`, which is put before every path.
 std::vector<ControlGroup> ControlGroupsOf(const std::string& controller, const std::string& root);
 
 /// Returns the number at the beginning of a file of one line; nullopt when the file has none ("max") or does not exist.

@@ -9,15 +9,16 @@
 
 namespace quire {
 
-/// Reports a fault outside the program: in a file, a flag, a peer or the operating system. The message names the place
-/// and the remedy; main() prints the message and exits.
+/// Reports a fault outside the program: in a file, a flag, a peer or the operating system. The message says where the
+/// fault is and how to remedy it. main() prints the message of an Error that reaches it, and exits.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Reports something that no retry can mend: a model that is not supported, or settings that contradict the model or
-/// the machine. Programs that it ends exit with kSettingsStatus, so that supervisors do not start them again.
+/// Reports an error that no retry can mend: a model that is not supported, or settings that contradict the model or the
+/// machine. A program that ends with this error has the exit status kSettingsStatus, so that supervisors do not start
+/// the program again.
 class SettingsError : public Error {
  public:
   using Error::Error;

@@ -8,8 +8,8 @@
 namespace quire {
 
 // JSON in which integers keep their value, however large they are. The tree stores an integer that fits neither int64_t
-// nor uint64_t as a binary value, whose bytes are its digits, after a "-" if it is negative. Parsing JSON text makes no
-// other binary values.
+// nor uint64_t as a binary value. The bytes of this value are the integer's digits, after a "-" if it is negative.
+// Parsing JSON text makes no other binary values.
 
 /// Parses a text that ParseJson has accepted. Members keep their order.
 OrderedJson ParseExactJson(std::string_view text);

@@ -6,9 +6,9 @@
 
 namespace quire {
 
-/// Lowers the calling thread's scheduling weight to about a third (nice + 5) for the rest of its life. Threads that
-/// handle what clients or peers send call this function, because a flood of requests must not take processor time from
-/// the workers.
+/// Lowers the calling thread's scheduling weight to about a third (nice + 5) until the thread ends. Threads that handle
+/// what clients or peers send call this function, because a flood of requests must not take processor time from the
+/// workers.
 inline void GiveWayToWorkers() {
   constexpr int kNicer = 5;
   errno = 0;
@@ -16,8 +16,8 @@ inline void GiveWayToWorkers() {
   if (errno == 0) (void)::setpriority(PRIO_PROCESS, 0, nice + kNicer);
 }
 
-/// Lowers the scheduling weight of the calling thread to a tenth (nice 10) for the rest of its life, because the thread
-/// prepares something for a worker while the worker computes steps.
+/// Lowers the scheduling weight of the calling thread to a tenth (nice 10) until the thread ends. Threads that prepare
+/// data for a worker call this function, because the worker computes steps meanwhile.
 inline void WorkBesideSteps() {
   constexpr int kNiceness = 10;
   (void)::setpriority(PRIO_PROCESS, 0, kNiceness);  // on Linux, 0 means the calling thread alone

@@ -6,11 +6,11 @@
 
 namespace quire {
 
-/// Memory that this process and its children may hold, in bytes. The limit is the smallest of the machine's memory and
-/// the limits of all control groups (v1 or v2) from this process's own group up to the root.
+/// Memory that this process and its children may hold, in bytes. The limit is the machine's memory or, if it is
+/// smaller, the smallest limit of the control groups (v1 or v2) from this process's own group up to the root.
 struct MemoryRoom {
   int64_t total = INT64_MAX;      // the least limit
-  int64_t available = INT64_MAX;  // bytes that the tightest limit leaves; page cache is free, as the kernel can drop it
+  int64_t available = INT64_MAX;  // bytes left below the tightest limit; page cache counts as free
   std::string limited_by;         // the owner of the limit `total`: "the machine", or "control group /a/b (memory.max)"
 };
 
@@ -29,7 +29,7 @@ MemoryRoom ReadMemoryRoom(const std::string& root = "");
 ProcessorRoom ReadProcessorRoom(int allowed, const std::string& root = "");
 
 /// Returns the numbers of the processors that sched_getaffinity lets this thread use, in ascending order; cpusets and
-/// taskset limit them.
+/// taskset limit these processors.
 std::vector<int> AllowedProcessors();
 
 /// Reads the control groups of this process and the affinity of the calling thread, and returns how many processors

@@ -89,7 +89,7 @@ Json ParseJson(std::string_view text, std::string_view what, const JsonLimits& l
   Json root;
   StrictParser parser(root, limits);
   if (!Json::sax_parse(text, &parser)) {
-    // The library quotes the bytes at the error. They may be invalid UTF-8, which DumpJson replaces.
+    // The library's message quotes the bytes at the error. DumpJson replaces bytes that are not valid UTF-8.
     Fail("{}: {}", what, Json::parse(DumpJson(parser.reason())).get<std::string>());
   }
   return root;

@@ -5,8 +5,8 @@
 
 namespace quire {
 
-/// Returns the p-quantile of n values (0 <= p <= 1): of the values in ascending order, the one with the index p * (n -
-/// 1), rounded to the nearest integer. Returns 0 when there are no values.
+/// Returns the p-quantile of n values (0 <= p <= 1): sorts the values and returns the one whose index is p * (n - 1),
+/// rounded to the nearest integer. Returns 0 when there are no values.
 inline double Percentile(std::vector<double> values, double p) {
   if (values.empty()) return 0;
   std::ranges::sort(values);

@@ -10,9 +10,9 @@
 
 namespace quire {
 
-/// Escapes control characters as \n, \t, \r, \x1b or \u0080, and bytes that are not UTF-8 as \xff; keeps everything
-/// else. So text from outside can neither begin a log line of its own nor control the terminal, whatever encoding the
-/// terminal has, and a log stays UTF-8.
+/// Escapes control characters as \n, \t, \r, \x1b or \u0080, and bytes that are not UTF-8 as \xff; leaves all other
+/// characters as they are. So text from outside can neither begin a log line of its own nor control the terminal,
+/// whatever encoding the terminal has, and a log stays UTF-8.
 inline std::string WithoutControls(std::string_view text) {
   std::string plain;
   plain.reserve(text.size());
@@ -38,7 +38,8 @@ inline std::string WithoutControls(std::string_view text) {
   return plain;
 }
 
-/// Escapes control characters in a text of several lines, as WithoutControls does, but keeps line ends and tabs.
+/// Escapes control characters in a text of several lines, as WithoutControls does, but leaves line ends and tabs as
+/// they are.
 inline std::string LinesWithoutControls(std::string_view text) {
   std::string shown;
   for (size_t at = 0; at < text.size();) {

@@ -12,9 +12,9 @@ namespace quire {
 /// Throws Error that begins with `setting`, the flag that names the directory, and the path.
 Descriptor OpenPrivateDirectory(const std::string& given, const std::string& setting, bool make);
 
-/// True when no other user but root can rename or replace what this process makes in the directory: it belongs to this
-/// user or to root, and either other users may not write to it or it has the sticky bit, as /tmp has. False when `path`
-/// is no directory.
+/// True when no other user but root can rename or replace files that this process makes in the directory. The directory
+/// must belong to this user or to root. It must have the sticky bit, as /tmp has, if other users may write to it.
+/// Returns false when `path` is no directory.
 bool IsSafeForFolders(const char* path);
 
 /// Returns the names in an open directory, without "." and "..". Throws Error that begins with `path`.

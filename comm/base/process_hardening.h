@@ -7,8 +7,8 @@ namespace quire {
 /// none.
 void HardenProcess();
 
-/// Keeps the memory of this process out of core dumps, and away from debuggers of the same user. Call this in a process
-/// that holds keys.
+/// Excludes the memory of this process from core dumps, and hides it from debuggers of the same user. Call this in a
+/// process that holds keys.
 void ForbidCoreDumps();
 
 }  // namespace quire

@@ -8,8 +8,8 @@
 
 namespace quire {
 
-/// A regular file, open for reading. Files that other users may have placed are always opened through this class.
-/// Opening never waits (a pipe is refused) and never takes a controlling terminal. The checks apply to the
+/// A regular file, open for reading. Use this class for files that other users may have placed. Opening never waits (a
+/// pipe is refused) and never takes a controlling terminal. The checks apply to the
 /// opened file, not to its path.
 class RegularFile {
  public:
@@ -28,7 +28,7 @@ class RegularFile {
   const struct stat& info() const { return info_; }
   size_t size() const { return static_cast<size_t>(info_.st_size); }
 
-  /// Returns the path of the opened file with all links resolved. Throws Error when the system does not tell it (no
+  /// Returns the path of the opened file with all links resolved. Throws Error when the system cannot tell the path (no
   /// /proc).
   std::string RealPath() const;
 

@@ -32,9 +32,9 @@ struct YamlEntry {
 /// The largest text that ParseYaml accepts, in bytes.
 inline constexpr size_t kMaxYamlBytes = 256 << 10;
 
-/// Parses one document strictly. Throws Error of the form "file:line: reason" for invalid YAML, an empty file, a key
-/// that is not plain text, aliases, anchors, tags, duplicate keys, a second document, nesting deeper than 16, more than
-/// 1,000 keys in one mapping, more than 50,000 values and keys, and more than kMaxYamlBytes.
+/// Parses one document strictly. Throws Error of the form "file:line: reason" for invalid YAML and for an empty file.
+/// Refuses keys that are not plain text, aliases, anchors, tags, duplicate keys, a second document, and documents
+/// beyond the limits in yaml_tree.cc and kMaxYamlBytes.
 YamlNode ParseYaml(const std::string& text, const std::string& file);
 
 }  // namespace quire

@@ -15,7 +15,7 @@ namespace quire {
 using BlockMemory = std::vector<std::span<std::byte>>;
 
 /// The result of a transfer at either end. `problem` is empty after a success. At the receiver, a success means that
-/// all blocks have arrived; at the sender, that it has passed all of them to its links.
+/// all blocks have arrived. At the sender, it means that the sender has passed all blocks to its links.
 struct BlockTransferEnd {
   uint64_t ticket = 0;
   int64_t bytes = 0;

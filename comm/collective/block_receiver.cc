@@ -94,7 +94,7 @@ bool BlockReceiver::moving() const {
   return std::ranges::any_of(expected_, [](const auto& each) { return each.second.moving(); });
 }
 
-/// Ends each transfer whose moves over DeviceLinks have all finished, and each transfer of which one move has failed.
+/// Ends each transfer with moves over DeviceLinks when all its moves have finished, or when one of them has failed.
 void BlockReceiver::FollowMoves() {
   std::vector<std::pair<uint64_t, std::string>> over;
   for (auto& [ticket, expected] : expected_) {

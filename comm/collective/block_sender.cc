@@ -122,8 +122,8 @@ void BlockSender::DropUnfinishedMoves(const Outgoing& outgoing) {
   }
 }
 
-/// Sends one chunk on each stream of the transfer whose link has room. If the transfer uses DeviceLinks, announces
-/// moves and notices finished moves instead. Returns false when no stream made progress.
+/// Sends one chunk on each stream of the transfer, if the stream's link has room. If the transfer uses DeviceLinks,
+/// announces moves and notices finished moves instead. Returns false when no stream made progress.
 bool BlockSender::Advance(Outgoing& outgoing) {
   bool moved = false;
   for (Stream& stream : outgoing.streams) {
@@ -148,7 +148,7 @@ void BlockSender::GiveUpLate(Outgoing& outgoing) {
     const std::chrono::seconds patience = stream.move.asked() ? kDevicePatience : kLinkPatience;
     if (now - stream.last_progress >= patience) {
       outgoing.problem = fmt::format("{} took nothing for {} s", stream.to.endpoint, patience.count());
-      links_.erase(stream.to.endpoint);  // no receiver needs its queued chunks any more
+      links_.erase(stream.to.endpoint);  // also drops the chunks queued for this receiver
     } else if (now - outgoing.begin >= kTransferPatience) {
       outgoing.problem = "not all went within 60 s";
     }

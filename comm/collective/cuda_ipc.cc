@@ -28,7 +28,7 @@ std::string BusId() {
 }
 
 /// Runs a step that may fail on some ranks only. Returns, on every rank, the error text of the first rank on which it
-/// failed; empty when it succeeded on all ranks. Collective call.
+/// failed; empty when it succeeded on all ranks. All ranks must call it.
 std::string Together(const MpiBootstrap& mpi, const std::function<void()>& step) {
   std::string failure;
   try {

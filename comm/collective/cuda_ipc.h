@@ -15,8 +15,8 @@ int CudaDeviceCount();
 void UseCudaDevice(int ordinal);
 /// Describes the current device, for example "NVIDIA H100, GPU-3f..., 0000:3b:00.0".
 std::string DescribeCudaDevice();
-/// Returns the number of ranks on this host, this one included, whose current device is the same as this rank's.
-/// Collective call.
+/// Returns the number of ranks on this host that use the same device as this rank, including this rank. All ranks must
+/// call it.
 int RanksOnThisDevice(const MpiBootstrap& mpi);
 
 void* MakeCudaStream();
@@ -36,12 +36,12 @@ double MedianMicros(int rounds, int calls, void* stream, const std::function<voi
 struct PeerMemory {
   std::vector<void*> arenas;    // each rank's device memory, indexed by rank; empty if the devices share none
   uint32_t* control = nullptr;  // words that host and device share, at one address for both
-  std::string why_not;          // reason for empty arenas, equal on all ranks; for the log
+  std::string why_not;          // the reason when arenas is empty, equal on all ranks; for the log
 };
 
 /// Shares `bytes` zeroed bytes of every rank's device, and makes `control_words` zeroed 32-bit words that each rank's
-/// host and device share. Collective call. When the ranks are on several hosts, the devices cannot reach each other, or
-/// a CUDA call fails, PeerMemory::arenas is empty on all ranks, and PeerMemory::why_not says why.
+/// host and device share. All ranks must call it. If the ranks are on several hosts, the devices cannot reach each
+/// other, or a CUDA call fails, PeerMemory::arenas is empty on all ranks and PeerMemory::why_not has the reason.
 PeerMemory ShareDeviceMemory(const MpiBootstrap& mpi, size_t bytes, int64_t control_words);
 
 }  // namespace quire

@@ -9,10 +9,11 @@
 namespace quire {
 
 /// One end of a link that moves KV blocks from one rank's device to another rank's device. Both ends must request the
-/// same moves in the same order. Calls return at once; another thread does the moves.
+/// same moves in the same order. Calls return without waiting; another thread does the moves.
 class DeviceLink {
  public:
-  /// Gives up unfinished moves, which makes the other end fail. Afterwards nothing is written into the blocks.
+  /// Gives up unfinished moves; the link's other end then fails. Nothing is written into the blocks after the
+  /// destructor.
   virtual ~DeviceLink() = default;
   /// Requests one move: this end sends or receives the bytes `runs` of every block, in order. The blocks are device
   /// memory of a single allocation.

@@ -36,7 +36,7 @@ class DeviceCollective {
   /// stream.
   virtual void Check() = 0;
 
-  /// Makes this rank's kernels that wait for peers exit, and makes every later call throw. Returns at once.
+  /// Makes this rank's kernels that wait for peers exit, and makes every later call throw. Does not wait.
   virtual void Abort() = 0;
 
   /// Names the mechanism that moves the data, and the sizes for which it is used. Ranks log it at the start.

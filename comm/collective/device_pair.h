@@ -7,11 +7,12 @@
 
 namespace quire {
 
-/// A connection of two devices, from a sending one to a receiving one; their ranks may belong to different groups. Each
-/// Send at one end needs a Receive of the same size at the other end, in the same order. Only one thread may use it.
+/// A connection from a sending device to a receiving device. The ranks of the devices may belong to different groups.
+/// Each Send at one end needs a Receive of the same size at the other end, in the same order. Only one thread may use
+/// it.
 class DevicePair {
  public:
-  /// Ends the connection even if transfers are unfinished, which makes the other end fail. May wait until queued work
+  /// Ends the connection even if transfers are unfinished; they then fail at the other end. May wait until queued work
   /// has left the device, so do not destroy a pair on a thread for which others wait.
   virtual ~DevicePair() = default;
 

@@ -13,8 +13,7 @@ struct DeviceMove {
   int64_t number = 0;  // position among the link's moves, from 1; 0: no move was requested
 
   bool asked() const { return number > 0; }
-  /// True when the move has finished. Throws Error, whose text names `peer`, once the link has failed or was given
-  /// up.
+  /// True when the move has finished. Throws Error, with `peer` in its text, once the link has failed or was given up.
   bool IsOver(const std::string& peer = "") const;
 };
 

@@ -54,8 +54,8 @@ void HierarchicalCollective::LayOut() {
 
 const std::byte* HierarchicalCollective::Exchange(std::span<const std::byte> part) {
   std::byte* all = arena_.buffer(operation_);
-  // No rank reads this buffer any more: a rank that has published operation k + 1 has read all of operation k, and no
-  // rank goes beyond operation k + 1 before all ranks of this host have published it.
+  // No rank still reads this buffer: a rank that has published operation k + 1 has read all of operation k, and no rank
+  // goes beyond operation k + 1 before all ranks of this host have published it.
   if (!part.empty()) std::memcpy(all + offsets_[static_cast<size_t>(rank_)], part.data(), part.size());
   arena_.published(rank_).store(operation_ + 1, std::memory_order_release);
   if (exchange_ != nullptr) {

@@ -16,7 +16,7 @@ class LeaderExchange {
   /// Begins to fill in the bytes of the other hosts. `all` has room for every host: sizes[h] bytes at offsets[h] for
   /// host h. The bytes of this host are already in it.
   virtual void Begin(std::byte* all, const std::vector<int>& sizes, const std::vector<int>& offsets) = 0;
-  /// True when the bytes of all hosts have arrived. Never blocks.
+  /// True when the bytes of all hosts have arrived. The function never blocks.
   virtual bool Done() = 0;
 };
 

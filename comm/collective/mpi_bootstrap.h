@@ -36,14 +36,14 @@ class MpiBootstrap {
   /// Returns the bytes of all ranks in rank order, on every rank. Sizes may differ.
   std::vector<std::string> GatherAll(const std::string& bytes) const;
   void Barrier() const;
-  /// Runs MPI's own all-reduce, whose order of sums the library chooses; for comparison only.
+  /// Runs MPI's own all-reduce, in which the library chooses the order of sums; for comparison only.
   void LibraryAllReduceSum(std::span<float> data) const;
 
   /// Makes a collective for the ranks that pass the same `subgroup`: over shared memory when all of them are on one
   /// host, otherwise a hierarchical one.
   std::unique_ptr<Collective> MakeCollective(int subgroup = 0);
   /// Makes the link between this rank and the ranks that have the same index within the other stages: over shared
-  /// memory when all of them are on one host, otherwise over MPI. Null without a pipeline.
+  /// memory when all these ranks are on one host, otherwise over MPI; null without a pipeline.
   std::unique_ptr<StageLink> MakeStageLink(const GroupCut& cut);
   /// Makes a collective that uses shared memory inside each host and MPI between hosts. host_of_rank numbers the hosts
   /// in the order of their first ranks.

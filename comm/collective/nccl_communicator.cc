@@ -13,7 +13,7 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kFinalizeDeadline = std::chrono::seconds(5);
 
 /// Returns a remedy for an NCCL error. `words` is NCCL's own text of the error. If the kind of error suggests no
-/// remedy, returns the setting that makes NCCL say more.
+/// remedy, returns the setting with which NCCL prints more.
 std::string Remedy(ncclResult_t result, const std::string& words) {
   if (words.find("Duplicate GPU") != words.npos) {
     return "give every rank a GPU of its own (CUDA_VISIBLE_DEVICES, fewer ranks per host)";

@@ -42,7 +42,7 @@ class NcclCommunicator {
   /// Returns the text of a new asynchronous error; empty when there is none or when a failure is already known.
   std::string Probe();
   void Check();
-  /// Marks the communicator as failed and aborts it. May be called from any thread; returns without waiting.
+  /// Marks the communicator as failed and aborts it. Any thread may call it. It returns without waiting.
   void Fail(const std::string& why);
   /// Aborts the communicator and waits until NCCL has left the device.
   void AbortAndWait();

@@ -65,8 +65,8 @@ class SharedMemoryCollective : public Collective {
 };
 
 /// Creates and maps a POSIX shared memory object of BytesFor(size) bytes, with mode 0600. Throws Error when `name` is
-/// in use. Call UnlinkArena, which removes the name, once every rank has mapped the object, so that nothing is left
-/// behind.
+/// in use. Call UnlinkArena, which removes the name, once every rank has mapped the object, so that the object
+/// disappears with its users.
 std::shared_ptr<void> CreateArenaMemory(const std::string& name, int size);
 std::shared_ptr<void> OpenArenaMemory(const std::string& name, int size);
 /// CreateSharedMemory does what CreateArenaMemory does, for any number of bytes; OpenSharedMemory does what

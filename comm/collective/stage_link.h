@@ -18,7 +18,7 @@ class StageLink {
   virtual int num_stages() const = 0;
   bool is_last() const { return stage() + 1 == num_stages(); }
 
-  /// Sends bytes to a stage. May wait until the other side receives. After the call the bytes may be overwritten.
+  /// Sends bytes to a stage. May wait until stage `to` receives. The caller may overwrite the bytes after the call.
   virtual void Send(int to, std::span<const std::byte> bytes) = 0;
   /// True when bytes from stage `from` have come, and Receive has not taken them yet.
   virtual bool HasBytes(int from) = 0;

@@ -68,7 +68,8 @@ void CheckOnce(const std::vector<AdapterMatrix>& matrices, const std::string& pa
   }
 }
 
-/// Returns the base model's description with the order of rows and columns of an adapter's file.
+/// Returns the base model's description with the order of rows and columns of an adapter's file. Throws Error if that
+/// order is unknown for this kind of model.
 ModelSpec LayoutFor(const ModelFiles& base, Naming naming, const std::string& path) {
   if ((base.gguf() != nullptr) == (naming == Naming::kGguf)) return base.spec();
   const auto layout = LayoutOfOtherFormat(base.spec(), naming);

@@ -23,7 +23,7 @@ struct AdaptedWeight {
 };
 
 /// The change that a LoRA adapter makes to one matrix W of the base model: W + scale * b * a. The matrix may contain
-/// several weights (Fusion), whose rows are rows of b.
+/// several weights (Fusion); each of them has some rows of b.
 struct AdapterMatrix {
   std::string module = {};  // the matrix's name in the adapter's file
   int64_t layer = 0;
@@ -81,7 +81,7 @@ class AdapterFiles {
   /// Returns a hash of the adapter's tensors and configuration, as 32 hex digits.
   const std::string& fingerprint() const { return fingerprint_; }
 
-  /// Unmaps the file. The matrices keep types and shapes but lose their bytes.
+  /// Unmaps the file. The matrices still have types and shapes, but no bytes.
   void CloseFiles();
 
  private:

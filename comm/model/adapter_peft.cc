@@ -18,7 +18,7 @@ constexpr std::string_view kPeftPrefix = "base_model.model.", kOfA = ".lora_A.we
                            kOfTokens = ".token_adapter.trainable_tokens_delta", kPeftWeight = ".weight",
                            kBaseLayer = ".base_layer", kExperts = ".experts";
 
-/// Removes the end from the name; returns false if the name has another end.
+/// Removes `end` from the end of the name. Returns false if the name does not end with `end`.
 bool TakeEnd(std::string& name, std::string_view end) {
   if (!name.ends_with(end)) return false;
   name.resize(name.size() - end.size());

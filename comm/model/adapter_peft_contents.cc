@@ -131,8 +131,8 @@ void PeftReader::CheckTokens(const std::string& module, const AdapterTable& tabl
     Fail("{}: {} names token {} of {}, which has {}", file_, kConfigFile, tokens.back(), module, layout_.vocab_size);
 }
 
-/// Checks the embedding and the head. Refuses a file that lacks rows or weights of them that the configuration names,
-/// and a configuration that names a token twice or beyond the vocabulary.
+/// Checks the embedding and the head. Refuses a file without rows or weights that the configuration names. Also refuses
+/// a configuration that names a token twice or a token beyond the vocabulary.
 void PeftReader::CheckTables() const {
   const std::string embedding = WithoutEnd(embedding_, kWeightEnd), head = WithoutEnd(head_, kWeightEnd);
   CheckTokens(embedding, contents_.embedding);
@@ -153,7 +153,7 @@ void PeftReader::CheckTables() const {
   if (!head.empty() && config_.Targets(head) && !pairs_.contains(head_)) lacks(head, "target_modules");
 }
 
-/// Refuses a file without a parameter that the configuration targets in some layer.
+/// Refuses a file that lacks, in some layer, a parameter that the configuration targets.
 void PeftReader::CheckParameters() const {
   for (const std::string& wanted : config_.parameters()) {
     const auto is_wanted = [&](const std::string& name) { return AdapterConfig::Ends(wanted, name); };
@@ -175,7 +175,7 @@ void PeftReader::CheckParameters() const {
   }
 }
 
-/// Refuses a file that lacks a module that the configuration names, because part of the adapter is lost. Files whose
+/// Refuses a file without a module that the configuration names, because part of the adapter is missing. Files whose
 /// names differ from the family's list of weights, such as files of multimodal models, are not checked.
 void PeftReader::CheckComplete() const {
   if (renamed_) return;

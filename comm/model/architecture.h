@@ -15,9 +15,9 @@ namespace quire {
 /// (architectures/prediction_layer.h).
 enum class PredictionForm : uint8_t {
   kNone,          // files have no such layers
-  kUnused,        // files may have them, and Quire does not use them
-  kLikeDeepseek,  // in HF files, they follow the model's layers and are numbered with them
-  kLikeQwen,      // in HF files, their names begin with mtp
+  kUnused,        // files may have such layers, and Quire does not use them
+  kLikeDeepseek,  // in HF files, the layers follow the model's layers and are numbered with them
+  kLikeQwen,      // in HF files, the names of their tensors begin with mtp
 };
 
 /// A model family: functions that read its files. A reader may leave `architecture` and, for HF, the end tokens to
@@ -41,8 +41,7 @@ std::string WithoutInfinities(std::string json);
 
 /// Reads HF's config.json (text) and, if not empty, generation_config.json. For a multimodal model, reads its text
 /// model's configuration (comm/model/wrapper.h). Throws Error, which begins with `path`, for missing, invalid or
-/// unsupported settings: for example, for an unknown architecture, or for a key that changes the computation and that
-/// no reader has read.
+/// unsupported settings. An example is a key that changes the computation and that no reader has read.
 ModelSpec SpecFromHf(const std::string& config_json, const std::string& generation_json, const std::string& path);
 
 /// Reads the metadata of a GGUF file. Throws Error, which begins with the file's path, as SpecFromHf does.
@@ -58,8 +57,8 @@ void ReadLayout(const TensorMap& tensors, ModelSpec& spec);
 /// Returns every weight of the model. Each role occurs at most once.
 std::vector<WeightSpec> WeightsOf(const ModelSpec& spec);
 
-/// Returns true for a tensor that files may have besides the weights, because the configuration determines its content,
-/// because it is read together with the configuration, or because it has no use.
+/// Returns true for a tensor that files may have besides the weights. Its content follows from the configuration, it is
+/// read together with the configuration, or it has no use.
 bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming naming);
 
 /// Returns how many numbers of the layers' and the head's matrices belong to one unit of `axis`. A unit is one number

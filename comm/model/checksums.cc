@@ -21,7 +21,8 @@ namespace {
 constexpr size_t kMaxListBytes = 1 << 20;
 constexpr size_t kHexDigits = 2 * crypto_hash_sha256_BYTES;
 
-/// Reads the list and returns the hexadecimal digests by file name.
+/// Reads the list and returns the hexadecimal digests by file name. Throws Error for a malformed line, and for a name
+/// with two different digests.
 std::map<std::string, std::string> ReadList(const std::string& path) {
   std::map<std::string, std::string> digests;
   std::istringstream lines(RegularFile::Open(path, RegularFile::Links::kFollowed).ReadAll(kMaxListBytes));

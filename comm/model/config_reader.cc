@@ -123,7 +123,7 @@ bool IsNeutral(const Json& value, const char* neutral) {
   return value.is_null() || value == wanted || is_synonym;
 }
 
-/// Returns a metadata value as JSON. A list becomes an empty list, whose contents do not matter because no list is a
+/// Returns a metadata value as JSON. A list becomes an empty list: its contents do not matter, because no list is a
 /// neutral value.
 Json AsJson(const GgufValue& value) {
   return std::visit(

@@ -25,7 +25,7 @@ class HfConfig {
   bool Flag(const char* key, bool otherwise = false) const;
   std::string Text(const char* key, const std::string& otherwise) const;
   std::vector<std::string> Texts(const char* key) const;  // one text or a list of texts; empty when the key is missing
-  std::vector<double> Reals(const char* key) const;       // missing: empty
+  std::vector<double> Reals(const char* key) const;       // empty when the key is missing
   /// Returns the list of a number for each of `layers` layers; empty when the key is missing.
   std::vector<double> RealsOfLayers(const char* key, size_t layers) const;
   std::vector<TokenId> TokenIds(const char* key) const;   // one id or a list of ids; empty when the key is missing

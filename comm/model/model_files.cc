@@ -53,7 +53,7 @@ bool IsUnusedBias(const ModelSpec& spec, std::string_view name, const Tensor& te
 }
 
 /// Returns the safetensors files of a directory: model.safetensors if it exists, even beside an index; otherwise the
-/// files that the index names.
+/// files that the index names. Throws Error when the directory has neither.
 std::vector<std::string> SafetensorsNames(const ModelTree& tree, const std::string& directory) {
   constexpr const char *kWhole = "model.safetensors", *kIndex = "model.safetensors.index.json";
   if (tree.Has(kWhole)) return {kWhole};

@@ -55,8 +55,9 @@ class ModelFiles {
   std::string ListNameOf(const std::string& name) const;
 
   /// Returns a hash, as 32 hex digits, of the whole spec, of the scales of the KV cache, of the tensors' names, types
-  /// and shapes, of the first bytes of every tensor, and of all bytes of adapters. Processes with equal fingerprints
-  /// opened the same model. The fingerprint does not cover later bytes of tensors; comm/model/checksums.h does.
+  /// and shapes, of the first bytes of every tensor, and of all bytes of adapters. The fingerprint tells whether two
+  /// processes opened the same model. The fingerprint does not cover later bytes of tensors; comm/model/checksums.h
+  /// does.
   std::string Fingerprint() const;
 
   /// Returns the default number type on GPUs: float16 if the first attention layer's query weights or their scales are
@@ -66,8 +67,8 @@ class ModelFiles {
   int64_t TotalBytes() const;                                       // stored bytes of all tensors
   const std::vector<std::string>& notes() const { return notes_; }  // deviations from the files, for the log
 
-  /// Unmaps the files when only metadata is needed. Later changes of the files then have no effect. Tensors keep types
-  /// and shapes but lose their bytes; the other functions work as before.
+  /// Unmaps the files when only metadata is needed. Later changes of the files then have no effect. Tensors still have
+  /// types and shapes, but no bytes; the other functions work as before.
   void CloseFiles();
 
   void ReleasePages() const;  // drops the pages that this process has touched; call it after packing tensors
@@ -91,7 +92,7 @@ class ModelFiles {
   /// head is taken as a model that only makes embeddings.
   void SettleHead(bool only_embeds);
   void PlaceTensors();
-  /// Makes the keys' weights also the values' weights in layers whose values are their keys.
+  /// In layers that use keys as values, makes the keys' weights also the values' weights.
   void PlaceValues();
   /// Splits a tensor of all experts into one tensor for each expert.
   void PlaceExperts(const Tensor& stacked, std::vector<const Tensor*>& places);

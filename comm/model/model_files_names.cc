@@ -1,5 +1,5 @@
-// Renames the tensors of HF files to the names of the family's list of weights, and decides whether the output head is
-// a tensor of the file, whatever the file's configuration says.
+// Renames the tensors of HF files to the names of the family's list of weights, and decides by the tensors, not by the
+// configuration, whether the output head is a tensor of the file.
 #include <algorithm>
 #include <set>
 #include <string_view>
@@ -60,7 +60,8 @@ struct FamilyNames {
   }
 };
 
-/// True when the first parts of a tensor's name say that it belongs to the vision or audio part of the model.
+/// True when the first part of a tensor's name, after "model.", contains a word such as "vision" or "audio". Such a
+/// tensor belongs to the vision or audio part of the model.
 bool IsOfSenses(std::string_view name) {
   if (name.starts_with("model.")) name.remove_prefix(std::string_view("model.").size());
   const std::string_view part = FirstPart(name);
@@ -68,7 +69,7 @@ bool IsOfSenses(std::string_view name) {
                              [&](std::string_view word) { return part.find(word) != part.npos; });
 }
 
-/// True when both tensors have the same type, shape and bytes.
+/// True when both tensors have the same type, shape, bytes and scales.
 bool AreSame(const Tensor& a, const Tensor& b) {
   return a.type == b.type && a.shape == b.shape && std::ranges::equal(a.data, b.data) &&
          std::ranges::equal(a.scales, b.scales);

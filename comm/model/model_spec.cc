@@ -29,8 +29,7 @@ void CheckSizes(const ModelSpec& s, const std::string& path) {
   }
 }
 
-/// Aborts when layer `i` is to read the keys and values of an earlier layer but cannot: both layers must have the same
-/// heads and the same rotation.
+/// Aborts when layer `i` is to read the keys and values of an earlier layer that has other heads or another rotation.
 void CheckSharing(const ModelSpec& s, size_t i) {
   const LayerSpec& layer = s.layers[i];
   if (layer.kv_from_layer == -1) return;
@@ -120,8 +119,8 @@ void CheckMixtures(const ModelSpec& s, const std::string& path) {
 void CheckMixers(const ModelSpec& s, const std::string& path) {
   if (s.num_state_layers() == 0) return;
   CheckRecurrence(s.recurrence, path);
-  // States are stored in blocks of the KV pool, whose size follows from the keys and values. Without keys and values
-  // the blocks would have no bytes.
+  // States are stored in blocks of the KV pool. The size of a block follows from the keys and values. Without keys and
+  // values the blocks would have no bytes.
   if (!std::ranges::any_of(s.layers, &LayerSpec::has_kv)) Fail("{}: models without attention are not supported", path);
   const Mixer mixer = std::ranges::find_if(s.layers, &LayerSpec::has_state)->mixer;
   const auto is_other = [&](const LayerSpec& layer) { return layer.has_state() && layer.mixer != mixer; };

@@ -51,12 +51,12 @@ enum class Activation : uint8_t {
 enum class Mixer : uint8_t {
   kNone,       // the layer has no mixer, only an MLP
   kAttention,  // softmax attention over the keys of the context, which are in KV blocks
-  // The mixers below carry a state of fixed size from token to token. ModelSpec::recurrence has the state's sizes.
+  // The mixers below have a recurrent state of fixed size. ModelSpec::recurrence has the state's sizes.
   kShortConvolution,  // a causal convolution of each channel, between two gates
   // The next two mixers pass each head's queries, keys and values through a causal convolution first, and then use:
   kGatedDelta,              // the gated delta rule (kernels/gated_delta.h) and a gated norm of each head
   kStateSpace,              // Mamba-2's state space (kernels/state_space.h) and Recurrence::norm
-  kAttentionAndStateSpace,  // both of the same normed residual; both outputs are added to the residual
+  kAttentionAndStateSpace,  // both read the same normed residual and add their outputs to the residual
 };
 
 /// The settings that may differ between layers.
@@ -68,7 +68,7 @@ struct LayerSpec {
   int64_t kv_from_layer = -1;     // the earlier layer with equal heads whose keys and values this layer reads; -1: none
   bool values_are_keys = false;   // values are the keys before norm and rotation, and have no weights
   int64_t window = 0;             // tokens that a query sees, itself included; 0: all tokens
-  int64_t chunk = 0;              // a query sees only tokens whose positions have its quotient by this number; 0: all
+  int64_t chunk = 0;              // a query sees only tokens with the same position / chunk (integers); 0: all tokens
   bool sinks = true;              // has sinks, if ModelSpec::attention_sinks says that layers do
   bool qk_norm = true;            // norms its queries and keys, if ModelSpec::qk_norm says that layers do
   int64_t rope = 0;               // index into ModelSpec::ropes; -1: no rotation
@@ -118,7 +118,8 @@ struct ModelSpec {
   /// True for a prediction layer (multi-token prediction, MTP), opened as a model. Its input at position p is a product
   /// with Role::kPredictionIn of two normed vectors: the embedding of the token at p, and the final hidden state of the
   /// served model at p - 1. Position 0 has no such hidden state, so the layer has no input there, and attention skips
-  /// it. After the last known token, the layer's own normed output takes the place of the hidden state.
+  /// it. After the last token for which the served model has a hidden state, the layer's own normed output replaces
+  /// this state.
   bool predicts = false;
   bool qkv_bias = false;  // queries, keys and values have biases
   QkNorm qk_norm = QkNorm::kNone;
@@ -158,8 +159,8 @@ struct ModelSpec {
   double residual_scale = 1;    // multiplies the outputs of attention and MLP
   double logit_scale = 1;
   ProductScales scales;
-  /// How many numbers each layer gets for each token besides the residual, made from the token's id and embedding.
-  /// These numbers gate the layer's last contribution to the residual (DecoderOps::AddLayerInput). 0: none.
+  /// Count of the numbers that each layer gets for each token besides the residual. They are made from the token's id
+  /// and embedding, and gate the layer's last contribution to the residual (DecoderOps::AddLayerInput). 0: none.
   int64_t layer_input_size = 0;
   double score_cap = 0;  // attention scores become cap * tanh(score / cap) before the softmax; 0: unchanged
   double logit_cap = 0;  // the same for logits, after logit_scale
@@ -187,7 +188,7 @@ struct ModelSpec {
   void SetAll(int64_t LayerSpec::*what, int64_t value) {
     for (LayerSpec& layer : layers) layer.*what = value;
   }
-  /// Returns the number of dimensions of the layer's heads that rotate. The first dimensions of a head rotate;
+  /// Returns the number of dimensions of the layer's heads that rotate; 0: none. The first dimensions of a head rotate;
   /// dimension i rotates with i + half of this number.
   int64_t rotated_dims(const LayerSpec& layer) const {
     if (position != Position::kRope || layer.rope < 0 || !layer.has_attention()) return 0;
@@ -229,10 +230,10 @@ float AttentionScale(const ModelSpec& spec, const LayerSpec& layer);
 /// query's.
 std::vector<int64_t> BucketsOfDistances(const RelativeBias& bias);
 
-/// Returns by how much each position of distance lowers a score: [num_heads]; empty without ALiBi. If the number n of
-/// heads is a power of two, head h has the slope 2^(-alibi_max_bias * (h + 1) / n). For other n, the first heads have
-/// the slopes of the next lower power of two, and the remaining heads have every other slope of the next higher power
-/// (Press et al. 2022).
+/// Returns ALiBi's slopes: by how much a score falls for each position between query and key: [num_heads]; empty
+/// without ALiBi. If the number n of heads is a power of two, head h has the slope 2^(-alibi_max_bias * (h + 1) / n).
+/// For other n, the first heads have the slopes of the next lower power of two, and the remaining heads have every
+/// other slope of the next higher power (Press et al. 2022).
 std::vector<float> AlibiSlopes(const ModelSpec& spec);
 
 }  // namespace quire

@@ -7,10 +7,10 @@
 
 namespace quire {
 
-/// The files of an HF directory. Links may lead only inside the model's own tree: its directory and, for a snapshot in
-/// the Hugging Face cache (.../models--ORG--NAME/snapshots/REVISION), the `blobs` folder of the same model, to which
-/// the cache's links lead. Links to other places are refused, because a link named chat_template.jinja in a downloaded
-/// model could otherwise show any file of the user to clients.
+/// The files of an HF directory. Links may lead only inside the model's own tree. The tree is the directory and, for a
+/// snapshot in the Hugging Face cache (.../models--ORG--NAME/snapshots/REVISION), the `blobs` folder of the same model.
+/// Links to other places are refused, because a link Links to other places are refused, because a link named
+/// chat_template.jinja in a downloaded model could otherwise show any file of the user to clients.
 class ModelTree {
  public:
   /// Throws Error when the directory does not exist.

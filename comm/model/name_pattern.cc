@@ -13,7 +13,7 @@ namespace quire {
 
 namespace {
 constexpr size_t kMaxPatternBytes = 4096;
-constexpr uint32_t kMatchLimit = 200'000;   // backtracking steps for one name; they take milliseconds
+constexpr uint32_t kMatchLimit = 200'000;   // backtracking steps for one name, a few milliseconds
 constexpr uint32_t kHeapKibibytes = 16384;  // memory for matching one name
 constexpr const char* kNumberGroup = "number";
 }  // namespace

@@ -46,8 +46,8 @@ StoredQuants Gptq(const HfConfig& config) {
   RequireText(config, "pack_dtype", {"int32"});
   if (config.Flag("is_marlin_format")) Fail("{}: is_marlin_format is not supported", config.path());
   if (config.Has("dynamic")) {
-    // Keys that begin with "-:" name modules that are not quantised, which the tensors show as well. Other keys give
-    // some modules different settings and are refused.
+    // Keys that begin with "-:" name modules that are not quantised; the tensors show this, too. Other keys give some
+    // modules different settings and are refused.
     for (const auto& [pattern, settings] : config.At("dynamic").items()) {
       if (!pattern.starts_with("-:"))
         Fail("{}: dynamic \"{}\" is not supported: all quantised matrices must be alike", config.path(),
@@ -67,7 +67,7 @@ StoredQuants Awq(const HfConfig& config) {
   return {.method = StoredQuants::Method::kAwq, .bits = Bits(config, {4}), .group = GroupSize(config)};
 }
 
-/// Throws Error when AutoRound's extra_config gives a quantised module different settings from the rest.
+/// Throws Error when AutoRound's extra_config gives a quantised module other settings than the other modules.
 void RequireAlike(const HfConfig& config) {
   if (!config.Has("extra_config")) return;
   const int64_t bits = config.Count("bits"), group = GroupSize(config);

@@ -6,7 +6,7 @@
 namespace quire {
 
 /// Reads the quantization_config or compression_config of a config.json. Ignores settings for activations, because the
-/// engine keeps activations in a finer type. Throws Error, which begins with the config's path, for an unsupported
+/// engine holds activations in a finer type. Throws Error, which begins with the config's path, for an unsupported
 /// method or key.
 StoredQuants StoredQuantsFromHf(const HfConfig& config);
 

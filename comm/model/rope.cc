@@ -10,7 +10,8 @@ namespace quire {
 
 namespace {
 
-/// Returns how much of its own frequency rotation i keeps under YaRN: 1 keeps all of it, 0 divides it by the factor.
+/// Returns the weight of rotation i's own frequency under YaRN, from 0 to 1: with 1 the frequency does not change, with
+/// 0 it is divided by the factor.
 double KeptByYarn(const Rope& rope, int64_t rotated_dims, int64_t i) {
   const auto dims = static_cast<double>(rotated_dims);
   // The index, as a fraction, of the rotation that makes `turns` turns within original_max_position.
@@ -28,7 +29,7 @@ double KeptByYarn(const Rope& rope, int64_t rotated_dims, int64_t i) {
   return 1 - std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
 }
 
-/// Returns how much of its own frequency a rotation keeps under Llama 3's scaling, 0 to 1.
+/// Returns the weight of a rotation's own frequency under Llama 3's scaling, from 0 to 1.
 double KeptByLlama3(const Rope& rope, double frequency) {
   const double turns = rope.original_max_position * frequency / (2 * std::numbers::pi);
   const double smooth = (turns - rope.low_frequency_factor) / (rope.high_frequency_factor - rope.low_frequency_factor);

@@ -9,7 +9,7 @@ namespace quire {
 /// The rule by which the rotation frequencies follow from theta.
 enum class RopeScaling : uint8_t {
   kLinear,    // all frequencies are divided by Rope::factor
-  kLlama3,    // low frequencies are divided by factor, high frequencies are kept, with a ramp between them
+  kLlama3,    // divides low frequencies by factor, leaves high ones unchanged, with a ramp between them
   kYarn,      // frequencies with few turns within original_max_position are divided (arXiv 2309.00071)
   kLongRope,  // each frequency has its own divisor, and another one for long contexts (arXiv 2402.13753)
 };
@@ -21,12 +21,12 @@ struct Rope {
   RopeScaling scaling = RopeScaling::kLinear;
   double factor = 1;
   double attention_factor = 1;  // multiplies cosines and sines
-  /// For Llama 3: wavelengths beyond original_max_position / low_frequency_factor are stretched; wavelengths within
-  /// original_max_position / high_frequency_factor are kept.
+  /// For Llama 3: wavelengths beyond original_max_position / low_frequency_factor are multiplied by factor; wavelengths
+  /// below original_max_position / high_frequency_factor do not change.
   double low_frequency_factor = 1;
   double high_frequency_factor = 4;
-  /// For YaRN: frequencies with more than beta_fast turns within original_max_position are kept; frequencies with fewer
-  /// than beta_slow turns are divided by factor. `truncate` rounds the two limits outwards to whole indices.
+  /// For YaRN: frequencies with more than beta_fast turns within original_max_position do not change; frequencies with
+  /// fewer than beta_slow turns are divided by factor. `truncate` rounds the two limits outwards to whole indices.
   double beta_fast = 32;
   double beta_slow = 1;
   bool truncate = true;
@@ -50,9 +50,8 @@ double ReachOf(const Rope& rope, int64_t declared);
 std::string TextOf(const Rope& rope);
 
 /// Returns the frequencies of rotation, in radians for each position, in fp32 as HF computes them (inv_freq):
-/// [rotated_dims / 2]. `max_position` is the length of the longest sequence that is served. This length decides for all
-/// sequences whether long-context divisors apply, so that a token's numbers do not depend on the later length of its
-/// sequence.
+/// [rotated_dims / 2]. `max_position` is the length of the longest sequence that is served. It alone decides whether
+/// the divisors for long contexts apply. So the keys of a token do not change when its sequence grows.
 std::vector<float> RopeFrequencies(const Rope& rope, int64_t rotated_dims, int64_t max_position);
 
 }  // namespace quire

@@ -81,7 +81,7 @@ enum class Role : uint8_t {
   kConvIn,
   kConvTaps,
   kConvOut,
-  // Weights of a layer whose heads keep a state; each kind of layer has some of them. The names are the gated delta
+  // Weights of a layer with a recurrent state; each kind of such layers has some of them. The names are the gated delta
   // rule's names. In state-space models, queries are C, keys are B, values are x, and decays are time steps.
   // GatedDeltaParams::rate and StateSpaceParams::rate are the exponentials of the rates here.
   kStateQuery,
@@ -203,8 +203,8 @@ enum class Axis : uint8_t {
   kSharedMlp,     // columns of the shared expert
   kVocab,         // the vocabulary, sharded
   kChannels,      // channels of short convolutions
-  kStateHeads,    // value heads that keep a state
-  kStateKeys,     // key heads that keep a state, times key_dim
+  kStateHeads,    // value heads of a recurrent state
+  kStateKeys,     // key heads of a recurrent state, times key_dim
   kStateValues,   // value heads times value_dim
   kStateHeadDim,  // value_dim, whole on every rank
   kTaps,          // taps of convolutions, whole on every rank
@@ -216,7 +216,7 @@ enum class Fusion : uint8_t {
   kNone,         // its own tensor, or all rows of a shared tensor, such as a head that is the embedding
   kInOrder,      // all rows of one weight, then all rows of the next
   kByKvHead,     // for every key and value head: its queries, its keys, its values
-  kAlternating,  // one row of each weight in turn
+  kAlternating,  // the weights' first rows, then their second rows, and so on
   kByHead,       // for every query head: its rows of each weight
   kByKeyHead,    // for every key head of the gated delta rule: its rows of each weight, with its value heads together
 };

@@ -8,8 +8,8 @@
 
 namespace quire {
 
-/// A multimodal model, whose config.json contains the text model's configuration under "text_config". Only the text
-/// model is served.
+/// A multimodal model. Its config.json contains the text model's configuration under "text_config". Only the text model
+/// is served.
 struct Wrapper {
   const char* hf;    // "model_type" of the multimodal model
   const char* text;  // "model_type" of the text model if text_config has none
@@ -26,8 +26,8 @@ const Wrapper* FindWrapper(const std::string& model_type);
 /// omit. Throws Error when there is no such configuration.
 Json TextConfigOf(const Wrapper& wrapper, const HfConfig& whole);
 
-/// Returns true when the configuration says that the text model's head is its embedding. Either part of the file may
-/// say so. The tensors decide in the end (ModelFiles::SettleHead).
+/// Returns true when the configuration says that the text model's head is its embedding. The wrapper's part or the text
+/// model's part of the file may say it. ModelFiles::SettleHead later corrects this by the tensors.
 bool TiesHead(const Wrapper& wrapper, const HfConfig& whole, const HfConfig& text);
 
 }  // namespace quire

@@ -31,7 +31,7 @@ class MemberWriter {
     }
   }
 
-  /// Returns the name of the rule for all members and the end. If the object may be empty, the end alone is an
+  /// Returns the name of the rule for all members and the object's end. If the object may be empty, its end alone is an
   /// alternative. Returns an empty name if no object is possible.
   std::string Begin() {
     const State first = {in_order_ ? 0u : (1u << awaited_.size()) - 1, 0};
@@ -66,7 +66,7 @@ class MemberWriter {
     }
     return state.count >= counts_.least;
   }
-  /// True when the end can be reached from this state.
+  /// True when the object's end can be reached from this state.
   bool CanFinish(const State& state) const {
     size_t required = 0, ahead = 0;
     for (size_t i = 0; i < awaited_.size(); ++i) {

@@ -23,8 +23,8 @@ struct MemberRule {
 /// Returns the name of a rule for an object's members and its end; empty when there can be no such object. Without
 /// `others`, members come in their order, each at most once. `others` are rules for members of other names; with them,
 /// members come in any order. Up to five `members` come at most once each. When there are more, only required members
-/// come at most once, and the rest may repeat like others. More than five required members keep their order. `counts`
-/// bounds the number of all members.
+/// come at most once, and optional members may repeat, as other members may. More than five required members come in
+/// their order. `counts` bounds the number of all members.
 std::string MembersRule(RuleText& rules, const std::vector<MemberRule>& members, const std::vector<std::string>& others,
                         const Counts& counts, const MemberSigns& signs);
 

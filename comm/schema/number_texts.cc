@@ -49,11 +49,11 @@ std::string AnyOf(const std::vector<std::string>& ways) {
   return out + ")";
 }
 
-/// The kinds of digits that may follow the known digits of a number.
+/// The kinds of digits that may follow the given digits of a number.
 enum class Rest { kAny, kZeros, kNotZero, kEnd };
 
 /// Returns a pattern for positive numbers whose first nonzero digit stands at 10^place: the given digits, each a
-/// pattern, then the rest. With kEnd, `digits` must reach the decimal point.
+/// pattern, then further digits as `rest` says. With kEnd, `digits` must reach the decimal point.
 std::string Written(int place, const std::vector<std::string>& digits, Rest rest) {
   static constexpr const char* kTails[] = {"[0-9]*", "0*", "[0-9]*[1-9][0-9]*", ""};
   const std::string tail = kTails[static_cast<int>(rest)];
@@ -76,8 +76,8 @@ std::string Written(int place, const std::vector<std::string>& digits, Rest rest
   return front + AnyOf(ways);
 }
 
-/// Returns a pattern for the numbers whose first nonzero digit stands at 10^place and whose digits are less (`below`)
-/// or greater than the digits `bound`. Equal digits are included unless `excluded` is set.
+/// Returns a pattern for numbers with their first nonzero digit at 10^place. Their digits must be less (`below`) or
+/// greater than the digits `bound`. Equal digits are included unless `excluded` is set.
 std::string Compared(int place, const std::string& bound, bool below, bool excluded) {
   std::vector<std::string> ways, digits;
   for (size_t i = 0; i < bound.size(); ++i) {
@@ -172,7 +172,7 @@ TextAutomaton Within(const NumberBound& given) {
 }
 
 TextAutomaton MultiplesOf(int64_t divisor) {
-  // State 0: nothing read; state 1: after the sign; state 2 + r: the digits so far have the remainder r.
+  // State 0: nothing read; state 1: after the sign; state 2 + r: the digits read until now have the remainder r.
   const auto n = static_cast<int>(divisor);
   TextAutomaton out;
   out.states.resize(static_cast<size_t>(n) + 2);

@@ -164,7 +164,7 @@ class Parser {
     return {{c, c}};
   }
 
-  /// Parses the rest of an escape, after the backslash.
+  /// Parses an escape after its backslash.
   CodeRanges Escape(bool in_class) {
     const CodePoint c = Next();
     switch (c) {
@@ -226,7 +226,7 @@ class Parser {
     if (digits < least || value > kLastCodePoint) Fail("has an escape without its digits");
     return value;
   }
-  /// Parses the rest of a \u escape: four hexadecimal digits, a surrogate pair of two such escapes, or digits in
+  /// Parses what follows \u in an escape: four hexadecimal digits, a surrogate pair of two such escapes, or digits in
   /// braces.
   CodePoint Unicode() {
     if (Take('{')) {

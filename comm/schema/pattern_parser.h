@@ -23,7 +23,7 @@ struct PatternNode {
   int least = 0, most = -1;  // -1: unbounded
 };
 
-/// Parses an ECMA 262 pattern. Throws Error, whose text names no field, for unsupported syntax (text_pattern.h).
+/// Parses an ECMA 262 pattern. Throws Error, without a field in its text, for unsupported syntax (text_pattern.h).
 PatternNode ParsePattern(std::string_view pattern);
 
 }  // namespace quire

@@ -34,7 +34,7 @@ struct Counts {
 };
 
 /// A schema without references, alternatives and combinations. Such a schema accepts a value when the value has one of
-/// `types`, is one of `values` if these are given, and fulfils the constraints of its type. Nested schemas stay as the
+/// `types`, is one of `values` if these are given, and fulfils the constraints of its type. Nested schemas are as the
 /// client wrote them.
 struct PlainSchema {
   using Named = std::vector<std::pair<std::string, OrderedJson>>;

@@ -70,8 +70,8 @@ class KeywordReader {
   void ReadTypes() {
     const OrderedJson* type = Find("type");
     if (type == nullptr) {
-      // In the standard, a schema that has only keywords of one type, such as minLength, also accepts values of all
-      // other types. Authors of such schemas intend only this one type, so the keywords decide it.
+      // In the standard, a schema with keywords of one type only, such as minLength, also accepts values of all other
+      // types. Authors of such schemas mean only this type, so the keywords decide the type.
       const auto has = [&](const keywords::Words& words) {
         return std::ranges::any_of(
             schema_.items(), [&](const auto& item) { return words.contains(item.key()) && !item.value().is_null(); });
@@ -162,8 +162,8 @@ class KeywordReader {
       if (Find(keyword) != nullptr && !Find(keyword)->is_string()) return Wrong(keyword, "must be a string");
     }
     if (pattern != nullptr) TakePattern("pattern", pattern->get_ref<const std::string&>());
-    // In the standard, a format is only a remark. Here a format is enforced when there is no pattern and when enforcing
-    // is cheap.
+    // In the standard, a format is only a remark. This reader enforces a format when there is no pattern and when
+    // enforcing is cheap.
     if (format != nullptr && pattern == nullptr) {
       if (const auto known = PatternOfFormat(format->get_ref<const std::string&>())) TakePattern("format", *known);
       if (out_.StatesOfCountedTexts() > kMostCounted) out_.texts.reset();

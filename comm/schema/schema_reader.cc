@@ -135,7 +135,7 @@ std::vector<PlainSchema> SchemaReader::Read(const OrderedJson& schema, const std
     const OrderedJson* target = reference->is_string() ? Find(reference->get<std::string>()) : nullptr;
     if (target == nullptr) Fail("has a reference that leads to nothing in the schema itself");
     std::vector<PlainSchema> there = Read(*target, where, depth + 1);
-    // Nothing stands beside the reference, so there is nothing to combine its target with.
+    // The schema has no keywords besides the reference, so nothing is combined with the target.
     if (schema.size() == 1) return there;
     Cross(out, there);
   }

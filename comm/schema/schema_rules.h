@@ -18,8 +18,8 @@ enum class ValueStyle {
 inline constexpr size_t kMostBlanks = 20;
 
 /// Returns rules in xgrammar's EBNF, with the rule "root", for the texts of all values that the schema accepts. Ignores
-/// keywords that cannot be enforced; call SchemaReader::Look first to learn which these are. Throws Error, whose text
-/// names no field, for an invalid schema, for one that accepts nothing, and for one that unfolds too far.
+/// keywords that cannot be enforced; call SchemaReader::Look first to learn which these are. Throws Error, without a
+/// field in its text, for an invalid schema, for a schema that accepts nothing, and for a schema that unfolds too far.
 std::string RulesOf(const OrderedJson& schema, ValueStyle style, size_t most_blanks = kMostBlanks);
 
 }  // namespace quire

@@ -7,7 +7,7 @@ namespace quire {
 /// Bounds the work on schemas and patterns on this thread while the object lives: a schema of a few hundred bytes can
 /// ask for years of work. Work is counted and not timed, so that every rank stops at the same point. A unit is one
 /// automaton state that is examined, or one schema value that is read or copied: 10 to 100 ns. A nested SchemaWork
-/// takes its units from the rest of the outer one.
+/// takes its units from those that the outer SchemaWork has left.
 class SchemaWork {
  public:
   explicit SchemaWork(int64_t units);
@@ -15,7 +15,7 @@ class SchemaWork {
   SchemaWork(const SchemaWork&) = delete;
   SchemaWork& operator=(const SchemaWork&) = delete;
 
-  /// Returns the units charged so far, at most the bound.
+  /// Returns the units charged until now, at most the bound.
   int64_t spent() const { return given_ - left_; }
 
  private:

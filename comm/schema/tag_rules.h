@@ -8,7 +8,7 @@
 
 namespace quire {
 
-/// Writes the rules of objects whose members stand between tags. A string value is bare text; any other value is JSON.
+/// Writes the rules of objects with their members between tags. A string value is bare text; any other value is JSON.
 /// The parser of the answer uses the schema to find the type of a bare text (coordinator/text/answers/typed_values.h).
 class TagRules {
  public:

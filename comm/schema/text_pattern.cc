@@ -32,7 +32,7 @@ struct Places {
   }
   Place& operator[](int place) { return all[static_cast<size_t>(place)]; }
 
-  /// Adds edges from place (state) `from` to place `to` for the texts that the node matches.
+  /// Adds edges from state `from` to state `to` for the texts that the node matches.
   void Build(const PatternNode& node, int from, int to) {
     switch (node.kind) {
       case PatternNode::kClass:

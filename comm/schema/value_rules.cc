@@ -148,7 +148,7 @@ std::string ValueRules::Text(const PlainSchema& schema) {
 std::string ValueRules::Array(const PlainSchema& schema) {
   const size_t least = schema.item_count.least;
   std::optional<size_t> most = schema.item_count.most;
-  // Writes a rule for each number of items so far, up to the number after which the continuation stays the same.
+  // Writes a rule for each number of items already written, up to the number after which all rules would be equal.
   size_t last = most ? *most : std::max(least, schema.first_items.size());
   std::vector<std::string> items;
   for (size_t i = 0; i < (most ? last : last + 1); ++i) {

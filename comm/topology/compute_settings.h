@@ -63,8 +63,8 @@ constexpr auto ChoicesOf(AttentionBackend) {
 }
 
 /// Settings for how workers compute, in flags, topology files and the ranks' engines. A topology has the settings as
-/// given. The coordinator replaces kAuto before ranks read the settings, except for the KV cache of GPUs, where kAuto
-/// means the model's dtype, and for attention_backend, whose kAuto is a choice of its own.
+/// given. The coordinator replaces kAuto before ranks read the settings, with two exceptions: for the KV cache of GPUs
+/// kAuto means the model's dtype, and for attention_backend kAuto is a choice of its own.
 struct ComputeSettings {
   BackendKind backend = BackendKind::kAuto;
   ModelDtype dtype = ModelDtype::kAuto;

@@ -23,9 +23,9 @@ struct ModelLife {
   bool operator==(const ModelLife&) const = default;
 };
 
-/// Parses the time for which a model is kept loaded, in Ollama's spelling: seconds ("300"), or numbers with units
-/// ("5m", "1h30m", "500ms"). Returns seconds; -1, which means that the model is never unloaded, for a negative time and
-/// for more than 30 years. Returns nullopt for other texts.
+/// Parses the time for which a model stays loaded, in Ollama's spelling: seconds ("300"), or numbers with units ("5m",
+/// "1h30m", "500ms"). Returns seconds; -1, which means that the model is never unloaded, for a negative time and for
+/// more than 30 years. Returns nullopt for other texts.
 std::optional<double> ParseKeepAlive(const std::string& text);
 
 /// Returns `seconds`; for a negative number and for more than 30 years returns -1, which means: never unload.

@@ -16,9 +16,8 @@ constexpr auto ChoicesOf(PoolingMode) {
                                              {PoolingMode::kNone, "none"}});
 }
 
-/// How pairs of texts are scored. kAuto: by the model's own layers for pairs (kCrossEncoder) if it has them, otherwise
-/// by the cosine if the model pools, otherwise by the probability of "yes" against "no" if the tokenizer has both as
-/// tokens.
+/// How pairs of texts are scored. kAuto takes the first of these that the model allows: its own layers for pairs
+/// (kCrossEncoder); the cosine, if the model pools; the probability of "yes" against "no", if both words are tokens.
 enum class ScoringMode { kAuto, kYesNo, kCosine, kCrossEncoder, kNone };
 constexpr auto ChoicesOf(ScoringMode) {
   return std::to_array<Choice<ScoringMode>>({{ScoringMode::kAuto, "auto"},

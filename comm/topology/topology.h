@@ -130,9 +130,9 @@ struct ModelSettings {
     int64_t host_swap_bytes = 0;
     bool prefix_caching = true;
     double watermark = 0.01;
-    /// A directory that keeps blocks of the prefix cache beyond the end of the process.
+    /// A directory that stores blocks of the prefix cache beyond the end of the process.
     struct Disk {
-      std::string dir;                        // empty: blocks are kept in memory only
+      std::string dir;                        // empty: no blocks are stored on disk
       int64_t max_bytes = int64_t{16} << 30;  // the most that all files in `dir` may have
       int days = 30;                          // files that were not used for so long are removed
       bool operator==(const Disk&) const = default;
@@ -144,7 +144,7 @@ struct ModelSettings {
     int max_running = 256;          // sequences that may run at the same time
     int max_waiting = 1024;         // sequences that wait; requests beyond are refused
     int max_step_tokens = 0;        // 0: 512 on the CPU, 2048 on GPUs
-    bool auto_step_tokens = false;  // compute fewer tokens in a step to keep target_inter_token_ms (0: 100 ms)
+    bool auto_step_tokens = false;  // compute fewer tokens in a step to meet target_inter_token_ms (0: 100 ms)
     int target_inter_token_ms = 0;  // target time between two tokens of a stream; 0: none
     int max_model_len = 0;          // 0: the model's trained length
     PreemptionMode preemption = PreemptionMode::kAuto;
@@ -152,12 +152,12 @@ struct ModelSettings {
     bool operator==(const Scheduler&) const = default;
   } scheduler;
 
-  /// Speculative decoding: drafts are guessed tokens, which are verified in the same step.
+  /// Speculative decoding: drafts are predicted tokens. The step that computes a draft also verifies it.
   struct Speculation {
     SpeculationMethod method = SpeculationMethod::kAuto;
     std::string draft_model;        // kDraftModel: its files, or ORG/NAME until they are found
     int num_tokens = 8;             // drafts of one sequence in a step, at most
-    int lookup_min = 2;             // fewest tokens before a guess's source that equal the sequence's last tokens
+    int lookup_min = 2;             // fewest tokens that must match the sequence's last tokens before a draft is copied
     int lookup_max = 8;             // most equal tokens that count when sources are compared
     int disable_by_batch_size = 8;  // steps of more sequences get no drafts
     bool operator==(const Speculation&) const = default;
@@ -249,7 +249,7 @@ struct Topology : ModelSettings {
     std::string endpoint = "tcp://127.0.0.1:5557";  // endpoint of replica 0; replica N uses the port plus N
     std::optional<bool> bind;     // true: listen; false: connect; absent: listen at *, IPC and the default endpoint
     std::string replay_endpoint;  // endpoint where subscribers request missed batches; empty: no replay
-    int buffer_steps = 10'000;    // most batches that are kept for replay
+    int buffer_steps = 10'000;    // most batches that are stored for replay
     int hwm = 10'000;             // most batches that wait for a slow subscriber
     int max_queue_size = 10'000;  // most batches that wait to be published
     std::string topic;            // prefix of each message

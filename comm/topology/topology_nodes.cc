@@ -19,8 +19,8 @@ void ValidateNode(const Topology::Node& node, const std::string& where) {
   }
 }
 
-/// Throws Error when a setting that becomes a word of a command on another node has characters that a shell there would
-/// interpret.
+/// Some settings become words of commands on other nodes. Throws Error when such a setting has characters that a node's
+/// shell would interpret.
 void ValidateLaunch(const Topology::Launch& launch, const std::string& where) {
   if (launch.agent.empty() || !IsMadeOf(launch.agent, "._/+-") || launch.agent.starts_with('-')) {
     Fail("{}: launch.agent \"{}\" must be a program name or a path, without options (ssh has ~/.ssh/config for them)",

@@ -18,7 +18,7 @@ std::string PlaceOf(const YamlNode& node, const std::string& file) {
   return node.given_as.empty() ? fmt::format("{}:{}", file, node.line) : node.given_as;
 }
 
-/// A mapping whose keys are taken one by one. Keys that are left at the end are unknown, which is an error.
+/// A mapping whose keys are read one by one. A key that no reader has asked for is unknown, which is an error.
 class Section {
  public:
   Section(const YamlNode& node, std::string name, const std::string& file)
@@ -77,7 +77,7 @@ class Section {
       for (const YamlNode& item : Sequence(*node, key)) out.push_back(Scalar(item, key));
     }
   }
-  /// Reads one text into `main`, or a list of texts, whose first goes to `main` and whose rest goes to `others`.
+  /// Reads one text into `main`. From a list, reads the first text into `main` and the following texts into `others`.
   /// Refuses a list that is empty or has an empty text.
   void Names(const std::string& key, std::string& main, std::vector<std::string>& others) {
     const YamlNode* node = Take(key);
@@ -477,7 +477,7 @@ void CheckSaidOnce(const std::vector<SettingOverride>& settings) {
   }
 }
 
-/// Reads the document into `t`. Settings that the document does not name keep their values.
+/// Reads the document into `t`. Settings that the document does not name do not change.
 void ReadDocument(const YamlNode& document, const std::string& file, Topology& t) {
   Section root(document, "", file);
   if (const YamlNode* node = root.Take("model")) {

@@ -39,7 +39,7 @@ void SetOptions(zmq::socket_t& socket, const std::string& endpoint) {
   socket.set(zmq::sockopt::tcp_maxrt, 3000);
 }
 
-/// Returns the user id that the ZAP handler gave to the sender's key.
+/// Returns the user id that the ZAP handler gave to the sender's key; "" if it gave none.
 std::string UserId(zmq::message_t& part) {
   const char* user = ::zmq_msg_gets(part.handle(), "User-Id");
   return user != nullptr ? user : "";
@@ -130,7 +130,7 @@ std::optional<ReceivedFrame> Channel::TryReceive() {
     do {
       zmq::message_t part;
       if (!socket.recv(part, zmq::recv_flags::dontwait)) return std::nullopt;
-      // Reads the whole message, but keeps at most four of its parts.
+      // Reads the whole message, but stores at most four of its parts.
       if (parts.size() < 4)
         parts.push_back(std::move(part));
       else

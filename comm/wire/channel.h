@@ -19,15 +19,16 @@ struct ReceivedFrame {
 
 /// One ZeroMQ socket: a ROUTER at the end that binds (the coordinator, or a worker that receives KV blocks), a DEALER
 /// at the end that connects. Queues are bounded, the connection has heartbeats, and no frame is lost silently: Send
-/// returns false when it cannot queue a frame. comm/PROTOCOL.md lists the options and their reasons. A channel belongs
-/// to one thread.
+/// returns false when it cannot queue the frame. comm/PROTOCOL.md lists the options and their reasons. A channel
+/// belongs to one thread.
 class Channel {
  public:
-  /// Binds "tcp://ADDRESS:PORT" (port 0: any free port) or "ipc://PATH". With `curve`, only the workers whose keys it
-  /// knows can connect, and all traffic is encrypted. The channel keeps `curve` alive.
+  /// Binds "tcp://ADDRESS:PORT" (port 0: any free port) or "ipc://PATH". With `curve`, only workers whose keys are in
+  /// it can connect, and all traffic is encrypted. The channel keeps `curve` alive.
   static Channel Bind(const std::string& endpoint, std::shared_ptr<CurveServer> curve = nullptr);
-  /// Connects to the endpoint. The other side sees `identity` as `peer`. With `keys`, traffic is encrypted, and the
-  /// server must have the key `worker_key` or, if `worker_key` is empty, the coordinator's key in `keys`.
+  /// Connects to the endpoint. The channel that bound the endpoint sees `identity` as `peer`. With `keys`, traffic is
+  /// encrypted, and the server must have the key `worker_key` or, if `worker_key` is empty, the coordinator's key in
+  /// `keys`.
   static Channel Connect(const std::string& endpoint, const std::string& identity, const WorkerKeys* keys = nullptr,
                          const std::string& worker_key = "");
 

@@ -154,7 +154,8 @@ fb::Offset<fb::Vector<const Wire*>> Structs(fb::FlatBufferBuilder& b, const std:
   return b.CreateVectorOfStructs<Wire>(items.size(), [&](size_t i, Wire* out) { *out = make(items[i]); });
 }
 
-/// Writes the drafts of a plan or the guesses of a result. Returns 0, which writes no field, when there are none.
+/// Writes the drafts of a plan, or the draft model's drafts of a result. Returns 0, which writes no field, when there
+/// are none.
 fb::Offset<fb::Vector<fb::Offset<wire::Draft>>> Drafts(fb::FlatBufferBuilder& b, const std::vector<Draft>& drafts) {
   if (drafts.empty()) return 0;
   std::vector<fb::Offset<wire::Draft>> written;

@@ -18,7 +18,7 @@
 
 namespace quire {
 
-/// Version of the wire format. Both sides must have the same version (comm/PROTOCOL.md).
+/// Version of the wire format. Coordinator and workers must have the same version (comm/PROTOCOL.md).
 inline constexpr uint16_t kProtocolVersion = 26;
 /// Version of the program. The handshake compares it.
 extern const char* const kBuildVersion;
@@ -47,8 +47,7 @@ enum class FrameKind : uint16_t {
   kFreeBlocks
 };
 
-/// The first part of every message. The second part, whose hash is `body_hash`, is a FlatBuffer (for BlockChunk,
-/// bytes).
+/// The first part of every message. The second part is a FlatBuffer (for BlockChunk, bytes); `body_hash` is its hash.
 struct FrameHeader {
   uint32_t magic = 0x52495551;  // "QUIR"
   uint16_t version = kProtocolVersion;
@@ -84,8 +83,8 @@ struct JoinMessage {
 /// computes in addition to its shard.
 struct DraftModelSettings {
   std::string path, fingerprint;
-  int32_t num_tokens = 0;     // tokens of one guess, at most; 0: there is no draft model
-  int32_t max_sequences = 0;  // sequences for which one step orders guesses, at most
+  int32_t num_tokens = 0;     // most tokens of a draft of the draft model; 0: there is no draft model
+  int32_t max_sequences = 0;  // most sequences for which one step orders drafts of the draft model
   int32_t max_model_len = 0;  // tokens of the longest sequence that the draft model reads
   bool predicts = false;      // the draft model is the prediction layer of the files at `path`
 
@@ -159,9 +158,9 @@ struct TakeBlocksMessage {
 
   GroupCut cut() const { return {shares, stage_layers}; }
 };
-/// From the coordinator to a rank that has KV blocks. After all plans before this message and before any later plan,
-/// copy device blocks to host blocks. Then send each rank of the other group its part of `blocks`. If `blocks` is
-/// empty, tell the receivers that no blocks will come.
+/// From the coordinator to a rank that has KV blocks. The rank copies device blocks to host blocks, after all plans
+/// before this message and before any later plan. Then it sends each rank of the other group its part of `blocks`. If
+/// `blocks` is empty, it tells the receivers that no blocks will come.
 struct GiveBlocksMessage {
   uint64_t ticket = 0;
   EpochId epoch = 0;                   // epoch of the receiving group
@@ -197,8 +196,8 @@ struct BlocksReport {
   int64_t bytes = 0;
 };
 
-/// To a rank. With a grammar: compile and keep it, because sequences with it will follow. Without one: no further
-/// sequence needs the grammar of this ticket, and the rank may drop it.
+/// To a rank. With a grammar: the rank compiles and stores it, because sequences with it will follow. Without a
+/// grammar: no further sequence needs the grammar of this ticket, and the rank may drop it.
 struct GrammarMessage {
   uint64_t ticket = 0;
   GrammarSource source;
@@ -210,9 +209,9 @@ struct GrammarReady {
   uint64_t bytes = 0;  // memory that the compiled grammar takes
 };
 
-/// To a rank. With a path: read the LoRA adapter in this directory and keep it under `number`, because sequences with
-/// this adapter will follow. Without a path: no further sequence needs the adapter of this ticket, and the rank drops
-/// it.
+/// To a rank. With a path: the rank reads the LoRA adapter in this directory and stores it under `number`, because
+/// sequences with this adapter will follow. Without a path: no further sequence needs the adapter of this ticket, and
+/// the rank drops it.
 struct AdapterMessage {
   uint64_t ticket = 0;
   int32_t number = 0;  // above kMostListedAdapters
@@ -245,7 +244,7 @@ struct BlockChunk {
 };
 /// Encodes a chunk whose data is the concatenation of `parts`.
 Frame EncodeChunk(const ChunkPlace& place, std::span<const std::span<const std::byte>> parts);
-/// Decodes a chunk, whose data points into the frame. Throws Error for a frame that is no valid chunk.
+/// Decodes a chunk. The chunk's data points into the frame. Throws Error for a frame that is no valid chunk.
 BlockChunk DecodeChunk(const Frame& frame);
 
 using Message = std::variant<JoinMessage, AssignMessage, HelloMessage, StartMessage, ReadyMessage, FailureMessage,

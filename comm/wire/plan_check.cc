@@ -106,8 +106,8 @@ void CheckMoves(const StepPlan& plan, const PlanLimits& limits) {
   }
 }
 
-/// Checks plan.guesses, the orders to the draft model. The orders must name decodes and drafts of the plan, each at
-/// most once and in order, and ask for 1 to max_guess tokens.
+/// Checks plan.guesses, the plan's orders to the draft model. The orders must name decodes and drafts of the plan, each
+/// at most once and in order, and ask for 1 to max_guess tokens.
 void CheckGuesses(const StepPlan& plan, const PlanLimits& limits) {
   auto decode = plan.decodes.begin();
   auto draft = plan.drafts.begin();

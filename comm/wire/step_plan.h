@@ -28,8 +28,8 @@ enum class Pooling : uint8_t {
   kColbert  // a vector of every token (PooledHead::colbert), one after another
 };
 
-/// True when the answer needs other rows than that of the last token. Such a prompt is always computed from position 0
-/// on, without leaving its slot.
+/// True when the answer needs rows other than the last token's. Such a prompt is computed from position 0 on, without
+/// leaving its slot.
 inline bool PoolsFromTheFirst(Pooling pooling) { return pooling >= Pooling::kMean; }
 /// True when every token of the prompt has numbers in the answer.
 inline bool PoolsEachToken(Pooling pooling) { return pooling >= Pooling::kAll; }
@@ -40,7 +40,7 @@ struct ThoughtLimit {
   int32_t tokens = -1;         // most tokens of the section; -1: no limit, and the other members are unused
   bool begun = false;          // the prompt ends inside the section
   std::vector<TokenId> open;   // tokens that open the section when the prompt does not
-  std::vector<TokenId> close;  // closing tokens; the section also ends when the model itself draws the first of them
+  std::vector<TokenId> close;  // closing tokens; the section also ends when the first of them is sampled
 
   bool operator==(const ThoughtLimit&) const = default;
 };
@@ -60,13 +60,13 @@ struct SamplingSpec {
   int32_t num_logprobs = -1;         // alternatives reported with each token; -1: no log-probabilities at all
   int32_t num_prompt_logprobs = -1;  // like num_logprobs, for prompt tokens but the first; -1: the prompt is not scored
   std::vector<std::pair<TokenId, float>> logit_bias;
-  std::vector<TokenId> banned_until_min;  // tokens that may not be drawn before min_tokens tokens are generated
+  std::vector<TokenId> banned_until_min;  // tokens that are not sampled before min_tokens tokens are generated
   int32_t min_tokens = 0;
   GrammarSource grammar;                        // the form that the generated text must have
-  std::vector<TokenId> allowed_tokens;          // only these tokens may be drawn; empty: all
+  std::vector<TokenId> allowed_tokens;          // only these tokens may be sampled; empty: all
   std::vector<std::vector<TokenId>> bad_words;  // token sequences that must not appear in the generated text
   std::vector<TokenId> logprob_tokens;          // alternatives to report; empty: the likeliest
-  Pooling pooling = Pooling::kNone;             // how to pool the prompt; the vector comes with the first drawn token
+  Pooling pooling = Pooling::kNone;             // how to pool the prompt; the vector comes with the first sampled token
   ThoughtLimit thoughts;
   int32_t second_text = 0;  // the first prompt token of token type 1: the second text of a pair; 0: all have type 0
 
@@ -114,9 +114,9 @@ struct TableEdit {
   bool operator==(const TableEdit&) const = default;
 };
 
-/// Names the blocks that hold the sequence's state from now on. Some models carry a state of fixed size from token to
-/// token (PROTOCOL.md, States); each of their sequences has its state in as many blocks of the pool as StartMessage
-/// said. A state uses its blocks as plain memory, apart from keys and values. Other models have no states.
+/// Names the blocks that hold the sequence's state from this step on. Some models have a recurrent state of fixed size
+/// (PROTOCOL.md, States). The state of each sequence occupies as many blocks of the pool as StartMessage specified. A
+/// state uses its blocks as plain memory, apart from keys and values. Other models have no states.
 struct StateTable {
   SlotId slot;
   std::vector<BlockId> blocks;
@@ -132,7 +132,7 @@ struct BlockCopyPair {
   bool operator==(const BlockCopyPair&) const = default;
 };
 
-/// Computes tokens [start, start + count) of the sequence. If this includes the sequence's last known token, the next
+/// Computes tokens [start, start + count) of the sequence. If this range includes the sequence's last token, the next
 /// token is sampled.
 struct Chunk {
   SlotId slot;
@@ -144,8 +144,8 @@ struct Chunk {
 
 /// A part of an encoder's pass over a text (PROTOCOL.md, Slices). The pass has `stages` stages, one more than the model
 /// has layers. Stage i finishes layer i - 1 for each of the text's `tokens` rows and begins layer i. The units of the
-/// pass are the rows of stage 0, then those of stage 1, and so on. The slice computes units [begin, begin + count).
-/// Between slices, the workers keep the activations of all rows.
+/// pass are the rows of stage 0, then those of stage 1, and so on. The slice computes units [begin, begin + count). The
+/// workers store the activations of all rows between slices.
 struct Slice {
   SlotId slot = 0;
   int32_t begin = 0;
@@ -164,13 +164,13 @@ struct Slice {
   bool operator==(const Slice&) const = default;
 };
 
-/// Returns the most rows for which workers keep activations between slices. A rank sets aside memory for these
+/// Returns the most rows for which workers store activations between slices. A rank sets aside memory for these
 /// activations.
 inline constexpr int64_t MostKeptRows(int64_t max_model_len) { return 4 * max_model_len; }
 
-/// Computes the last known token of a sequence, as a decode does, and then `tokens`, a guess of the tokens after it. A
-/// token is sampled from each of these 1 + tokens.size() rows. Verification keeps the sampled tokens up to the first
-/// one that differs from the guess, so the sequence gains 1 to 1 + tokens.size() tokens (PROTOCOL.md, Drafts).
+/// Computes the last known token of a sequence, as a decode does, and then the draft tokens `tokens`, which may follow
+/// it. A token is sampled from each of these 1 + tokens.size() rows. Verification accepts the sampled tokens up to the
+/// first one that differs from the draft, so the sequence gains 1 to 1 + tokens.size() tokens (PROTOCOL.md, Drafts).
 struct Draft {
   SlotId slot = 0;
   std::vector<TokenId> tokens;
@@ -187,8 +187,8 @@ struct GuessOrder {
   bool operator==(const GuessOrder&) const = default;
 };
 
-/// Positions [start, start + count) of a prompt whose logits are wanted. The logits of position p score the token at p
-/// + 1.
+/// The positions [start, start + count) of a prompt, whose logits the rank computes for scores. The logits of position
+/// p score the token at p + 1.
 struct ScoredRows {
   int start = 0;
   int count = 0;
@@ -196,6 +196,7 @@ struct ScoredRows {
 
 /// Returns the rows to score when tokens [start, start + count) of a sequence are computed and its first num_scored
 /// rows were scored before. The row of a prompt's last token is not scored, because the token after it is sampled.
+/// Returns no rows if the request scores no prompt tokens.
 inline ScoredRows RowsToScore(const SamplingSpec& sampling, int num_prompt_tokens, int num_scored, int start,
                               int count) {
   if (sampling.num_prompt_logprobs < 0) return {};
@@ -204,7 +205,7 @@ inline ScoredRows RowsToScore(const SamplingSpec& sampling, int num_prompt_token
 }
 
 /// Everything that one step does, the same for all ranks. Ranks apply the fields in their order, so a block that one
-/// field frees may be used again in the same step: swap-outs run before anything is overwritten, swap-ins before
+/// field frees may be used again in the same step. Swap-outs run before any block is overwritten, swap-ins before
 /// copies, and copies before the forward pass writes. The batch has `decodes` in ascending slot order, then `drafts`,
 /// then `chunks`, then `slices`. A decode computes its sequence's last token, the only one not computed yet, and
 /// samples the next.
@@ -231,7 +232,7 @@ struct StepPlan {
   int num_tokens() const;
   bool empty() const { return decodes.empty() && drafts.empty() && chunks.empty() && slices.empty(); }
 
-  /// Empties all lists and keeps their memory for the next step.
+  /// Empties all lists without freeing their memory, which the next step uses again.
   void Clear() {
     released.clear();
     added.clear();
@@ -288,9 +289,9 @@ inline std::span<const SampledToken> TakeDrawn(std::span<const SampledToken>& to
   return taken;
 }
 
-/// Returns how many leading tokens of `drawn` (one for each row) verification keeps: all that equal the guess, and the
-/// one after them. A marked token is kept only if it is the first, so that the tokens before it are delivered in an
-/// earlier step.
+/// Returns how many leading tokens of `drawn`, the tokens sampled from the rows, verification accepts: those that equal
+/// the draft `guess`, and the token after them. A marked token is accepted only if it is the first, so that the tokens
+/// before it are delivered in an earlier step.
 inline size_t CountVerified(std::span<const SampledToken> drawn, std::span<const TokenId> guess) {
   size_t kept = 1;
   while (kept < drawn.size() && drawn[kept - 1].token == guess[kept - 1] && !drawn[kept].marked() &&
@@ -303,7 +304,7 @@ inline size_t CountVerified(std::span<const SampledToken> drawn, std::span<const
 /// The model's log-probabilities of consecutive tokens of a prompt.
 struct PromptScores {
   SlotId slot = 0;
-  int32_t start = 0;            // row whose logits score the first token, i.e. the token's position minus 1
+  int32_t start = 0;            // row whose logits score the first token: the token's position minus 1
   int32_t num_top = 0;          // alternatives for each token
   std::vector<float> logprobs;  // [count] natural log; NaN: the logits were not numbers
   std::vector<int32_t> ranks;   // [count] 1 = best; order in the vocabulary by falling logit, then rising id
@@ -326,10 +327,10 @@ struct StepResult {
   uint64_t token_hash = 0;
   uint32_t compute_micros = 0;       // time of the whole step
   uint32_t swap_micros = 0;          // part of compute_micros that moved blocks to and from the host
-  std::vector<SampledToken> tokens;  // verified draws of the batch, in batch order; empty except for rank 0
+  std::vector<SampledToken> tokens;  // accepted sampled tokens in batch order; empty except for rank 0
   std::vector<PromptScores> scores;  // scored prompt tokens, in batch order; empty except for rank 0
-  /// Guesses of rank 0's draft model, at most one for each order of the plan, in the order of the plan. The `tokens` of
-  /// a guess follow the tokens that the step has sampled.
+  /// Drafts of rank 0's draft model, at most one for each order of the plan, in the order of the plan. The `tokens` of
+  /// a draft follow the tokens that the step has sampled.
   std::vector<Draft> guesses = {};
   uint32_t guess_micros = 0;  // part of compute_micros that the draft model took
 };

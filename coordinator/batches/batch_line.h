@@ -27,14 +27,14 @@ class BatchLineError : public Error {
   std::string code_, param_;
 };
 
-/// Reads a line. `line` must outlive the result. Throws BatchLineError, whose text begins with `where`.
+/// Reads a line. `line` must outlive the result. Throws BatchLineError with a text that begins with `where`.
 BatchLine ReadBatchLine(std::string_view line, const std::string& where);
 
 /// Returns the output line, without its line end, for a request that the server has answered. `id`: the id that the
 /// line gets. `request_id`: the request's id in the server's records. `body`: the answer as JSON without line ends.
 std::string BatchAnswerLine(const std::string& id, const std::string& custom_id, int status,
                             const std::string& request_id, std::string_view body);
-/// Return the parts of BatchAnswerLine's result that stand before and after the answer's body.
+/// Return the parts of BatchAnswerLine's result before the answer's body and after it.
 std::string BatchAnswerBegin(const std::string& id, const std::string& custom_id, int status,
                              const std::string& request_id);
 inline constexpr std::string_view kBatchAnswerEnd = R"(},"error":null})";

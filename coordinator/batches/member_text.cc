@@ -20,7 +20,7 @@ class Walker {
   }
   bool at_end() const { return at_ >= text_.size(); }
 
-  /// Returns the value that begins here, up to the comma, colon or closing brace after the value.
+  /// Returns the value that begins at the current position, up to the comma, colon or closing brace after the value.
   std::string_view Value() {
     SkipSpace();
     const size_t begin = at_;

@@ -124,7 +124,7 @@ Json PercentilesJson(const std::vector<double>& seconds) {
   return {{"p50", Percentile(seconds, 0.5)}, {"p90", Percentile(seconds, 0.9)}, {"p99", Percentile(seconds, 0.99)}};
 }
 
-/// Returns a JSON entry for each completed request, from which a reader can draw distributions.
+/// Returns a JSON entry for each completed request, from which a reader can plot distributions.
 Json RequestsOf(const Latencies& l) {
   Json list = Json::array();
   for (size_t i = 0; i < l.first.size(); ++i)

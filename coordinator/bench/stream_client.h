@@ -17,7 +17,7 @@ struct StreamTimes {
   std::string problem;         // the reason why the stream is incomplete; empty: complete
 };
 
-/// Reads a stream to its end. Network and server errors never throw; they set `problem`.
+/// Reads a stream to its end. Network and server errors do not throw; their text is in `problem`.
 boost::asio::awaitable<void> TimeStream(ClientRequest request, StreamTimes& times);
 
 }  // namespace quire

@@ -19,9 +19,9 @@ namespace quire {
 /// Subscribers (PUB socket) get [topic, number of the batch, batch]; the number has 8 bytes, the most significant
 /// first. Clients of the replay endpoint are served by CacheEventReplays.
 ///
-/// A full queue never delays the engine: its batches are dropped, and the next batch says that nothing is cached.
-/// ZeroMQ drops batches for a subscriber that reads too slowly. The subscriber sees the gap in the numbers, and can ask
-/// for the dropped batches at the replay endpoint.
+/// A full queue never delays the engine: the batches in the queue are dropped, and the next batch says that nothing is
+/// cached. ZeroMQ drops batches for a subscriber that reads too slowly. The subscriber sees the gap in the numbers, and
+/// can ask for the dropped batches at the replay endpoint.
 class CacheEventPublisher {
  public:
   /// Binds or connects the sockets. `settings` are the replica's own (ReplicaTopology). Throws Error when an endpoint

@@ -38,7 +38,7 @@ class CacheEventQueue {
     return std::exchange(batches_, {});
   }
 
-  /// Returns the number of batches dropped so far.
+  /// Returns the number of batches dropped since the start.
   int64_t num_lost() const {
     const std::lock_guard lock(mutex_);
     return num_lost_;

@@ -48,7 +48,7 @@ std::chrono::milliseconds CacheEventReplays::Serve() {
     if (sent == Sent::kEnd || sent == Sent::kClientIsGone) {
       replays_.pop_front();
     } else {
-      replays_.splice(replays_.end(), replays_, replays_.begin());  // the next client's turn
+      replays_.splice(replays_.end(), replays_, replays_.begin());  // the next call begins with the next client
     }
   }
   if (replays_.empty()) return std::chrono::milliseconds(-1);
@@ -62,7 +62,7 @@ void CacheEventReplays::ReadRequests() {
     do {
       if (!socket_.recv(frames.emplace_back(), zmq::recv_flags::dontwait)) return;
     } while (frames.back().more());
-    if (frames.size() != 3 || frames[1].size() != 0 || frames[2].size() != 8) continue;  // no replay's request
+    if (frames.size() != 3 || frames[1].size() != 0 || frames[2].size() != 8) continue;  // not a request for a replay
     std::string client = frames[0].to_string();
     if (std::ranges::find(replays_, client, &Replay::client) != replays_.end()) continue;
     replays_.push_back({std::move(client), NumberOf(frames[2])});

@@ -12,12 +12,12 @@
 
 namespace quire {
 
-/// Keeps the last batches of cache events, and sends them again to clients that ask (ROUTER socket). A client sends
-/// ["", number] and gets ["", number, batch] for each kept batch from that number on, then ["", the number -1, ""].
+/// Stores the last batches of cache events, and sends them again to clients that ask (ROUTER socket). A client sends
+/// ["", number] and gets ["", number, batch] for each stored batch from that number on, then ["", the number -1, ""].
 ///
 /// A client has one replay at a time: requests that the client sends during its replay are dropped. Clients take turns,
 /// and the caller can publish new batches between two calls of Serve(), so no client delays others, however many
-/// requests it sends. Not thread-safe.
+/// requests it sends. The class is not thread-safe.
 class CacheEventReplays {
  public:
   /// Listens on the endpoint. Keeps at most `max_batches` batches, and 64 MiB of them. Throws Error when the endpoint

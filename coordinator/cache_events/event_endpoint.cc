@@ -8,7 +8,7 @@ namespace quire {
 
 namespace {
 
-constexpr int64_t kMostAskedBytes = 256;  // bytes of a frame that a client sends
+constexpr int64_t kMostAskedBytes = 256;  // most bytes of a frame from a client
 
 void SetOptions(zmq::socket_t& socket, const std::string& endpoint, int queued) {
   if (endpoint.starts_with("tcp://[")) socket.set(zmq::sockopt::ipv6, 1);  // lets connect() use an IPv6 address

@@ -11,8 +11,8 @@
 namespace quire {
 
 /// Makes the socket listen on the endpoint if `bind` is true; otherwise connects the socket to the endpoint. If the
-/// socket listens on a TCP port, returns the gate that stands before the port; otherwise returns null. Destroy the gate
-/// after the socket: the gate forwards the socket's last bytes. `queued`: the most messages that wait for a slow peer.
+/// socket listens on a TCP port, returns the gate in front of the port; otherwise returns null. Destroy the gate after
+/// the socket: the gate forwards the socket's last bytes. `queued`: the most messages that wait for a slow peer.
 /// `to_speak`: time in which a peer must send its first message; 0: no limit. Throws Error when the endpoint cannot be
 /// used.
 std::unique_ptr<OpenGate> OpenEventEndpoint(zmq::socket_t& socket, const std::string& endpoint, bool bind, int queued,

@@ -16,7 +16,7 @@ struct PreflightOptions {
 /// Checks everything that a start needs: mpirun and its network, the addresses, the model with its checksums and chat
 /// template, the placement of the ranks, each node (connection, version, interface, ports, shared memory, memory, keys
 /// and model), whether the model fits into memory, file descriptors, and a trial sum (all-reduce) over all ranks.
-/// Reports each line as soon as it is known, and leaves no process running. Skips checks that cannot succeed after an
+/// Reports each line when its check ends, and leaves no process running. Skips checks that cannot succeed after an
 /// earlier failure.
 void RunPreflight(const Topology& topology, const PreflightOptions& options,
                   const std::function<void(const CheckLine&)>& report);

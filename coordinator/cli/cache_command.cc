@@ -87,7 +87,8 @@ int Prune(KvFolder& folder, Entries entries, const CacheCommand& command) {
   return 0;
 }
 
-/// Returns the key with which the archive is sealed; by default the directory's own secret.
+/// Returns the key with which the archive is sealed: from the passphrase file or the secret file, by default the
+/// directory's own secret. Throws Error for a passphrase or secret of a wrong length.
 ArchiveKey KeyOf(const CacheCommand& command, const KvFolder& folder) {
   constexpr size_t kLeastPassphrase = 12, kMostPassphrase = 4096;
   if (!command.passphrase_file.empty()) {

@@ -23,8 +23,8 @@ void CheckCache(const CacheCommand& command);
 /// Runs one `quire cache` call and returns the exit status. ls prints the number, the size and the last use of the
 /// blocks in each folder. verify opens every file and prints the damaged files; the status is 1 if a file is damaged.
 /// prune removes files that were not used for the given number of days, then the least recently used files until the
-/// others fit the size. export and import copy blocks to another directory by way of an archive. Servers may run
-/// meanwhile.
+/// remaining files fit the given size. export and import copy blocks to another directory by way of an archive. Servers
+/// may run meanwhile.
 int RunCache(const CacheCommand& command);
 
 }  // namespace quire

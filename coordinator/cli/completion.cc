@@ -34,8 +34,8 @@ void WalkFlags(const CLI::App& app, const std::function<void(const CLI::Option&,
   }
 }
 
-/// Returns the values that an option allows, if they are listed. The parser keeps them in the option's type name:
-/// TEXT:{cpu,cuda}.
+/// Returns the values that an option allows; empty if they are not listed. The parser has them in the option's type
+/// name: TEXT:{cpu,cuda}.
 Words ValuesOf(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   const size_t begin = type.find('{'), end = type.find('}');

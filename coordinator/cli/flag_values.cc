@@ -21,7 +21,7 @@ Values ChoicesAsTexts() {
   return {names.begin(), names.end()};
 }
 
-/// Returns "auto" and the names in a list with commas.
+/// Returns "auto" and the names in `list`, which commas separate.
 Values AutoAnd(const std::string& list) {
   Values values = {"auto", ""};
   for (const char c : list) {

@@ -6,7 +6,7 @@
 
 #include "comm/base/yaml_tree.h"
 
-// The values and help groups of a server's flags, for help texts and shells' completions, and functions that turn a
+// The values and help groups of a server's flags, for help texts and shells' completions. Also functions that turn a
 // flag's text into a value of a topology file.
 namespace quire {
 
@@ -31,7 +31,7 @@ YamlNode ValueOfNames(const std::string& text, const std::string& flag);
 /// "path".
 YamlNode ValueOfAdapters(const std::string& text, const std::string& flag);
 
-/// Returns the heading in --help under which the flag of this topology key stands.
+/// Returns the heading in --help above the flag of this topology key.
 std::string HelpGroupOf(std::string_view key);
 
 }  // namespace quire

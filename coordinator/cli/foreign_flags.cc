@@ -8,8 +8,8 @@ namespace quire {
 
 namespace {
 
-// The foreign flags of servers, grouped by their fate, and then the foreign flags of clients. A flag whose fate depends
-// on its value is also in kForeignValues.
+// The foreign flags of servers, grouped by FlagFate, and then the foreign flags of clients. A flag whose FlagFate
+// depends on its value is also in kForeignValues.
 constexpr ForeignFlag kForeignFlags[] = {
     {"-m --model-path --model-id --hf-repo -hf -hfr", FlagTakes::kWord, FlagFate::kOurs, "--model"},
     {"--alias -a", FlagTakes::kWord, FlagFate::kOurs, "--served-model-name"},
@@ -206,7 +206,7 @@ constexpr ForeignFlag kForeignFlags[] = {
     {"-sys --system-prompt", FlagTakes::kWord, FlagFate::kOurs, "--system", FlagPlace::kClients},
 };
 
-// The values of flags whose fate depends on their value.
+// The values of flags whose FlagFate depends on the value.
 constexpr ForeignValue kForeignValues[] = {
     {"--dtype", "half fp16 f16", FlagFate::kOurs, "--dtype float16"},
     {"--dtype", "float fp32 f32", FlagFate::kOurs, "--dtype float32"},

@@ -8,7 +8,7 @@
 namespace quire {
 
 /// The treatment of a foreign flag. kOurs: the flag is another spelling of flags of Quire. kNotNeeded: the flag changes
-/// nothing here, and a line in the log says why. kRefused: the command ends with an error that names the remedy.
+/// nothing in Quire, and a line in the log says why. kRefused: the command ends with an error that names the remedy.
 enum class FlagFate { kOurs, kNotNeeded, kRefused };
 
 /// The words that a flag takes. kSwitch: at most one of on, off, auto, true, false, or a number.
@@ -41,12 +41,13 @@ struct ForeignCommand {
 
 /// Returns all flags: first those that many people type, then ForeignTuningFlags().
 std::span<const ForeignFlag> ForeignFlags();
-/// Returns the flags that tune the internals of other engines, and flags for things that Quire does in another way.
+/// Returns the flags that tune the internals of other engines, and flags for functions that Quire provides in another
+/// way.
 std::span<const ForeignFlag> ForeignTuningFlags();
 std::span<const ForeignValue> ForeignValues();
 std::span<const ForeignCommand> ForeignCommands();
 
-/// True when the word is in the list, whose words have blanks between them.
+/// True when the word is in the list. Blanks separate the list's words.
 bool IsAmong(std::string_view list, std::string_view word);
 
 }  // namespace quire

@@ -53,8 +53,8 @@ FlagPlace PlaceOf(const CLI::App& app) {
   return HasFlag(app, "--max-num-seqs") ? FlagPlace::kServers : FlagPlace::kClients;
 }
 
-/// Returns the foreign flag with this name that the command knows; null when there is none. A flag that stands for a
-/// flag of Quire counts only if the command has the flag of Quire.
+/// Returns the foreign flag with this name that the command knows; null when there is none. A foreign flag that is
+/// another spelling of a flag of Quire counts only if the command has the latter.
 const ForeignFlag* FindForeign(const CLI::App& app, std::string_view name) {
   const FlagPlace place = PlaceOf(app);
   const auto found = std::ranges::find_if(
@@ -100,8 +100,8 @@ class Translation {
     if (!FindForeign(app_, name)) SplitAttached(name, value);
     if (const ForeignFlag* flag = FindForeign(app_, name)) return TakeForeign(*flag, name, value, own);
     RefuseServersFlag(name);
-    // An unknown long flag is left to the parser, whose error names the flag. An unknown short flag is refused here,
-    // because the parser could read it as a group of one-letter flags.
+    // An unknown long flag is left to the parser: the parser's error names the flag. This function refuses an unknown
+    // short flag, because the parser could read it as a group of one-letter flags.
     if (!name.starts_with("--") && !IsOwnWithValue(name)) RefuseShort(name);
     own.words.push_back(word);
   }
@@ -184,8 +184,8 @@ class Translation {
     return true;
   }
 
-  /// Adds a flag and its value. Puts "=" between a long flag and its value, as the parser requires, if the value is
-  /// empty or begins with a dash, or if the flag takes no value.
+  /// Adds a flag and its value. Puts "=" between a long flag and a value that is empty or begins with a dash, or that
+  /// belongs to a flag without values: the parser requires this.
   static void PutFlag(const std::string& name, const std::string& value, bool takes_value, OwnWords& own) {
     if (name.starts_with("--") && (value.empty() || value.starts_with('-') || !takes_value)) {
       own.words.push_back(name + "=" + value);

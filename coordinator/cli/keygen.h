@@ -16,10 +16,10 @@ struct KeygenCommand {
   std::string file;    // file for API keys or for the admin token
 };
 
-/// Throws Error (exit status 2) unless exactly one kind of key is asked for, with all necessary arguments.
+/// Throws Error (exit status 2) unless the arguments request exactly one kind of key and are complete.
 void CheckKeygen(const KeygenCommand& command);
 
-/// Makes keys. Prints an API key or admin token once, on standard output; the file keeps only its SHA-256. Never
+/// Makes keys. Prints an API key or admin token once, on standard output; the file contains only its SHA-256. Never
 /// overwrites a key. Returns the exit status.
 int RunKeygen(const KeygenCommand& command);
 

@@ -37,7 +37,8 @@ std::string HubName() {
   return endpoint == nullptr || *endpoint == '\0' ? "https://huggingface.co" : endpoint;
 }
 
-/// Asks a user at a terminal whether to fetch the model. True when the user agrees; false without a terminal.
+/// Asks a user at a terminal whether to fetch the model. Returns true when the user agrees, and false without a
+/// terminal.
 bool AskWhetherToFetch(const std::string& name) {
   if (::isatty(STDIN_FILENO) == 0 || ::isatty(STDERR_FILENO) == 0) return false;
   fmt::print(stderr, "{} is not here. Fetch it from {} into {}? [y/N] ", name, HubName(), HuggingFaceCache().string());
@@ -46,8 +47,8 @@ bool AskWhetherToFetch(const std::string& name) {
   return answer == "y" || answer == "Y" || answer == "yes";
 }
 
-/// Returns this process's environment, with this program's folder first in PATH. That folder may be a Python
-/// environment that was not activated, whose python3 can fetch models.
+/// Returns this process's environment, with this program's folder first in PATH. The python3 of an environment that was
+/// not activated may be there, and can fetch models.
 std::vector<std::string> EnvironmentOfScript() {
   std::vector<std::string> variables;
   std::string path = OwnFolder();

@@ -31,8 +31,8 @@ std::string Environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-/// Returns the user's home: $HOME, otherwise the entry of the system's user database, as Python's tools do. Never
-/// returns a relative path, because another user may have created a folder in the working directory.
+/// Returns the user's home: $HOME, otherwise the entry of the system's user database, as Python's tools do. Throws
+/// Error when neither is an absolute path: another user may have created a folder in the working directory.
 fs::path Home() {
   if (const fs::path home = Environment("HOME"); home.is_absolute()) return home;
   std::vector<char> text(64 << 10);
@@ -44,7 +44,7 @@ fs::path Home() {
        ::getuid());
 }
 
-/// Returns a folder from an environment variable; a leading ~ stands for the user's home.
+/// Returns a folder from an environment variable; a leading ~ becomes the user's home.
 fs::path Expanded(const std::string& folder) {
   const bool is_home = folder == "~" || folder.starts_with("~/");
   return is_home ? Home() / folder.substr(std::min<size_t>(2, folder.size())) : fs::path(folder);
@@ -69,7 +69,7 @@ std::vector<std::string> GgufModelsIn(const fs::path& folder, int deepest = 1) {
 
 char Lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
 
-/// True for a GGUF file whose name has the kind of quantisation as a word: "q4_k_m" in "Llama-3-Q4_K_M.gguf", but not
+/// True for a GGUF file with the kind of quantisation as a word in its name: "q4_k_m" in "Llama-3-Q4_K_M.gguf", but not
 /// in "Llama-3-Q4_K_M_L.gguf".
 bool IsOfKind(const std::string& path, const std::string& kind) {
   std::string name = fs::path(path).stem(), wanted = kind;

@@ -19,15 +19,15 @@ bool IsModelName(const std::string& text);
 bool IsCached(const std::string& name);
 
 /// False for an ORG/NAME that is no path and that the Hugging Face cache lacks or has only in part: without weights, or
-/// without a file that the index of its weights names. Also false for an ORG/NAME:KIND without a file of that kind.
-/// True for all other text.
+/// without a file that the index of its weights names. Also returns false for an ORG/NAME:KIND without a file of that
+/// kind. Returns true for all other text.
 bool IsModelHere(const std::string& text);
 
 /// Resolves the model that a user names. An existing file is returned unchanged. ORG/NAME is looked up in the Hugging
 /// Face cache, in its main branch. ORG/NAME:KIND is the GGUF file there whose name has KIND, such as Q4_K_M, as a word.
-/// A folder without other weights stands for its only GGUF model, split or not. Other text is returned unchanged.
-/// Throws Error if the text is a name in Ollama's form, such as llama3:8b, if the cache has no such model, or, with the
-/// list of files, if there are several to choose from.
+/// For a folder whose only weights are one GGUF model, split or not, the model's path is returned. Other text is
+/// returned unchanged. Throws Error if the text is a name in Ollama's form, such as llama3:8b, if the cache has no such
+/// model, or, with the list of files, if there are several to choose from.
 std::string FindModel(const std::string& text);
 
 /// Returns the models in a directory, as names and paths, ordered by name: its folders that have a config.json or a

@@ -69,7 +69,7 @@ class LineReader {
   LineReader(const LineReader&) = delete;
   LineReader& operator=(const LineReader&) = delete;
 
-  /// Reads the next line. Returns false at the end of the file.
+  /// Reads the next line. Returns false at the end of the file. Throws Error when reading fails.
   bool Next() {
     begin_ += static_cast<off_t>(size_);
     const ssize_t read = ::getline(&line_, &room_, file_);
@@ -196,8 +196,8 @@ void AnswersFile::Check(const std::string& requests) const {
   if (info_.st_nlink != 1) FailSettings("{}: the file has other names, too (hard links); {}", path_, kRemedy);
 }
 
-/// Checks all lines, and adds their custom_ids to answered_. Returns the ranges of the lines to keep: answers with
-/// status 200. Throws Error for a line that is no answer.
+/// Checks all lines, and adds their custom_ids to answered_. Returns the ranges of the lines that stay in the file:
+/// answers with status 200. Throws Error for a line that is no answer.
 std::vector<AnswersFile::Range> AnswersFile::Sift() {
   std::vector<Range> kept;
   LineReader reader(path_, descriptor_);

@@ -50,7 +50,7 @@ class AnswersFile {
   int descriptor_ = -1;
   struct stat info_ = {};
   std::set<std::string> answered_;
-  bool ends_line_ = true;  // the last kept line ends with a newline
+  bool ends_line_ = true;  // the last line that stays in the file ends with a newline
 };
 
 }  // namespace quire

@@ -26,7 +26,8 @@ class BatchFile {
   };
   const std::vector<Entry>& entries() const { return entries_; }
 
-  /// Returns the body of an entry's request exactly as written: members keep their order, and numbers their digits.
+  /// Returns the body of an entry's request exactly as written: without changes to the order of members or the digits
+  /// of numbers.
   std::string BodyOf(const Entry& entry);
 
  private:

@@ -23,7 +23,7 @@
 #include "coordinator/client/batch_file.h"
 #include "coordinator/client/http_client.h"
 
-// The coroutines here avoid co_await expressions that g++ 12 miscompiles (coordinator/http/connection.cc).
+// The coroutines in this file avoid co_await expressions that g++ 12 miscompiles (coordinator/http/connection.cc).
 
 namespace quire {
 

@@ -49,7 +49,7 @@ std::string Foreign(const std::string& text, int stream) {
   return ::isatty(stream) == 0 ? text : LinesWithoutControls(text);
 }
 
-/// True when a conversation may be written to `path`: no file or an earlier conversation is there.
+/// True when a conversation may be written to `path`: there is no such file, or the file has an earlier conversation.
 bool IsFree(const std::string& path) {
   constexpr size_t kMostBytes = 64 << 20;
   if (!std::filesystem::exists(std::filesystem::symlink_status(path))) return true;

@@ -40,8 +40,8 @@ struct ClientAnswer {
   bool FoundNoRoom() const { return problem.empty() && may_retry && (status == 429 || status == 503); }
 };
 
-/// Called with the part of the body that has arrived so far, if the status is 200. The callback may remove bytes from
-/// the front of `body`. An exception from the callback ends the exchange.
+/// Called when bytes of the body have arrived, if the status is 200. `body` has the bytes that no earlier call has
+/// removed. The callback may remove bytes from the front of `body`. An exception from the callback ends the exchange.
 using OnBody = std::function<void(std::string& body)>;
 
 /// Sends the request over a new connection. The arguments must outlive the call. Network and server errors never throw.

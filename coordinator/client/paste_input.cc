@@ -15,7 +15,7 @@ namespace {
 
 constexpr char32_t kLineEnd = U'\u2424', kTab = U'\u2409';  // Unicode's visible signs for both
 constexpr std::string_view kBegin = "[200~", kEnd = "[201~";
-constexpr int kRestOfKeyMillis = 50;  // most milliseconds from an escape character to the rest of a key's sequence
+constexpr int kRestOfKeyMillis = 50;  // most milliseconds from an escape character to the next byte of a key
 
 /// Reads bytes from the terminal and returns characters. Removes paste marks. Returns the key sequences of special keys
 /// unchanged.
@@ -48,7 +48,8 @@ class MarkedKeys {
     return true;
   }
 
-  /// Returns the byte at this place of the bytes not yet read; -1 when the terminal sends none within kRestOfKeyMillis.
+  /// Returns the byte at index `place` of the bytes not yet read; -1 when the terminal sends none within
+  /// kRestOfKeyMillis.
   int Peek(size_t place) {
     while (bytes_.size() <= place) {
       pollfd waiting{STDIN_FILENO, POLLIN, 0};
@@ -77,7 +78,8 @@ class MarkedKeys {
     return byte;
   }
 
-  /// Returns one character of UTF-8; '?' for an incomplete one. A byte that cannot begin a character stands for itself.
+  /// Returns one character of UTF-8; '?' for an incomplete character. A byte that cannot begin a character is returned
+  /// as it is.
   int NextCharacter() {
     const int first = NextByte();
     const int more = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : first >= 0xc0 ? 1 : 0;

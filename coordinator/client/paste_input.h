@@ -4,13 +4,13 @@
 
 namespace quire {
 
-/// Keeps a pasted text of several lines together. Terminals can put marks around pasted text (bracketed paste). Between
-/// the marks, line ends and tabs belong to the message: the line editor shows a visible sign for each, and does not
-/// send the message at the first line end.
+/// Makes one message of a pasted text of several lines. Terminals can put marks around pasted text (bracketed paste).
+/// Between the marks, line ends and tabs belong to the message: the line editor shows a visible sign for each, and does
+/// not send the message at the first line end.
 class PasteInput {
  public:
   PasteInput();   // asks the terminal for marks; the line editor reads through this object
-  ~PasteInput();  // asks for no more marks
+  ~PasteInput();  // asks the terminal to send no marks
   PasteInput(const PasteInput&) = delete;
   PasteInput& operator=(const PasteInput&) = delete;
 

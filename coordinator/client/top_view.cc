@@ -46,7 +46,7 @@ std::string Bar(int64_t used, int64_t cached, int64_t total) {
          std::string(static_cast<size_t>(kCells - held - kept), '.');
 }
 
-/// Returns the growth per second of a counter in /admin/status.
+/// Returns the growth per second of a counter in /admin/status; 0 if the counter has fallen.
 double Rate(const TopReading& now, const TopReading& before, const char* counter) {
   const double more = now.status.at(counter).get<double>() - before.status.at(counter).get<double>();
   return std::max(0.0, more) / std::max(1e-3, now.seconds - before.seconds);  // negative after a restart of the server
@@ -82,7 +82,7 @@ std::string Percent(int64_t part, int64_t whole) {
 }
 
 /// Returns the line about draft tokens; empty while there are no draft tokens. For each position the line shows the
-/// share of all drafts whose token at that position was right, so the shares fall from position to position.
+/// share of all drafts with an accepted token at that position. So the shares fall from position to position.
 std::string DraftsLine(const Json& status) {
   if (!status.contains("speculation")) return "";  // an older server
   const Json& speculation = status["speculation"];
@@ -113,7 +113,7 @@ bool Runs(const Json& request) {
   return state == "generating" || state == "prompt";
 }
 
-/// True when `a` stands before `b` in the list.
+/// True when `a` is before `b` in the list.
 bool Before(const Json& a, const Json& b, TopOrder order) {
   const auto more = [&](const char* field) { return a.at(field).get<double>() > b.at(field).get<double>(); };
   switch (order) {
@@ -133,7 +133,7 @@ bool Before(const Json& a, const Json& b, TopOrder order) {
   return false;
 }
 
-/// Returns the requests in this order. Requests that are equal in this order keep the server's order.
+/// Returns the requests in this order. Requests that are equal in this order stay in the server's order.
 std::vector<const Json*> Sorted(const Json& requests, TopOrder order) {
   std::vector<const Json*> sorted;
   for (const Json& request : requests) sorted.push_back(&request);

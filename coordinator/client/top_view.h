@@ -11,7 +11,7 @@ namespace quire {
 /// A reading of a server for `quire top`: the answers of /admin/status, /admin/requests and /admin/batches.
 struct TopReading {
   Json status, requests;
-  Json batches = {};   // null when the server keeps no batches
+  Json batches = {};   // null when the server has no batch directory
   double seconds = 0;  // time of the reading on a steady clock
 };
 

@@ -11,7 +11,7 @@ struct WarmCommand {
   std::string url = "http://127.0.0.1:8000";
   std::string api_key_file;  // path of a file with the key in its first line; empty: no key
   std::string model;         // the model of prompts that name no model; empty: the server's first model
-  int max_concurrency = 4;   // prompts at once
+  int max_concurrency = 4;   // prompts at the same time
 };
 
 /// A prompt in the form of the request that makes the server compute it: a path of the API, and a JSON body.

@@ -77,7 +77,7 @@ std::vector<BeamSearch::Step> BeamSearch::Advance(std::span<const Candidates* co
     next[index] = Extend(candidate);
     steps[index] = {candidate.parent, candidate.token};
   };
-  // The first child of a beam stays in its place; further children take the places of beams that have no child.
+  // The first child of a beam gets its parent's index; further children get the indices of beams that have no child.
   std::vector<const Candidate*> others;
   for (const Candidate& candidate : all) {
     const auto parent = static_cast<size_t>(candidate.parent);

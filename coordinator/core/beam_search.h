@@ -37,8 +37,8 @@ struct Beam {
 
 /// Selects beams step by step like HF transformers' generate(num_beams=...) (v5, _beam_search). In each step, a
 /// continuation that ends becomes a finished beam if it is among the best `width` continuations. The best `width`
-/// continuations that do not end become the running beams. The best `width` finished beams are kept. The class holds no
-/// KV blocks and no slots at the workers.
+/// continuations that do not end become the running beams. Finished beams beyond the best `width` are dropped. The
+/// class holds no KV blocks and no slots at the workers.
 class BeamSearch {
  public:
   BeamSearch(const BeamOptions& options, std::vector<TokenId> stop_token_ids, int max_tokens);
@@ -48,7 +48,7 @@ class BeamSearch {
   using Candidates = std::vector<std::pair<TokenId, float>>;  // token, log-probability
 
   /// One entry of Advance's result, for running beam i: the beam now continues the previous beam `parent` with `token`.
-  /// One child of every surviving beam stays in its parent's place (i == parent).
+  /// One child of each beam that has children has its parent's index (i == parent).
   struct Step {
     int parent;
     TokenId token;

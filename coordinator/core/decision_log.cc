@@ -8,7 +8,7 @@ namespace quire {
 
 namespace {
 
-/// Returns where the guesses of a decision kDraftedBy... or kDraftedFrom... come from.
+/// Returns where the drafts of a decision kDraftedBy... or kDraftedFrom... come from.
 const char* SourceOf(DecisionKind kind) {
   if (kind == DecisionKind::kDraftedByPrediction) return "from its prediction";
   if (kind == DecisionKind::kDraftedFromText) return "from its own text";

@@ -7,7 +7,7 @@
 
 namespace quire {
 
-/// A scheduling decision about a request. Decision::a and Decision::b are the numbers that the decision rests on.
+/// A scheduling decision about a request. Decision::a and Decision::b are the numbers on which the decision depends.
 enum class DecisionKind : uint8_t {
   kQueued = 1,          // a: prompt tokens, b: requests in the queue before this one
   kHeldForSlots,        // the request at the head of the queue waits for a slot; a: running sequences, b: their limit
@@ -17,7 +17,7 @@ enum class DecisionKind : uint8_t {
   kSwappedIn,           // a: blocks moved back, b: blocks free before
   kPreemptedRecompute,  // preempted for `cause`; a: tokens to recompute, b: blocks given up
   kPreemptedSwap,       // preempted for `cause`; a: blocks moved to the host, b: host blocks left
-  kWaitsForPrefix,      // an earlier request computes a prefix that both share; a: tokens that this one has computed
+  kWaitsForPrefix,      // an earlier request computes a shared prefix; a: tokens that the waiting request has computed
   kPinsBroken,          // pinned prefixes were given up, because the request could not run otherwise
   kFinished,            // a: choice, b: FinishReason
   kCancelled,           // the client or an operator ended the request, or its result was broken
@@ -29,11 +29,11 @@ enum class DecisionKind : uint8_t {
   kWaitedTooLong,       // was not admitted in time; a: milliseconds since its arrival, b: milliseconds allowed
   kSetAside,            // waits for other requests or for its adapter; a: blocks given up, b: 0 if it is new, else 1
   kTakenUp,             // a request that was set aside returns to the queue; b: waiting requests
-  kDraftedByPrediction,  // when a request ends; a: guessed tokens that became part of its answer, b: guessed tokens
-  kDraftedFromText,      // when a request ends; a and b as with kDraftedByPrediction, for guesses from its own tokens
-  kDraftedFromAnswers,   // when a request ends; a and b as with kDraftedByPrediction, for guesses from earlier answers
-  kDraftedByModel,       // when a request ends; a and b as with kDraftedByPrediction, for guesses of the draft model
-  kDraftedByLayer,       // when a request ends; a and b as with kDraftedByPrediction, for guesses of a prediction layer
+  kDraftedByPrediction,  // when a request ends; a: draft tokens that became part of its answer, b: all draft tokens
+  kDraftedFromText,      // when a request ends; a and b as with kDraftedByPrediction, for drafts from its own tokens
+  kDraftedFromAnswers,   // when a request ends; a and b as with kDraftedByPrediction, for drafts from earlier answers
+  kDraftedByModel,       // when a request ends; a and b as with kDraftedByPrediction, for drafts of the draft model
+  kDraftedByLayer,       // when a request ends; a and b as with kDraftedByPrediction, for drafts of a prediction layer
   kStoodBack,            // let other clients go first and fits no longer; a: its sequences, b: its client's share
   kHeldForPasses,        // waits until other prompts in slices are done; a: its tokens, b: tokens of those prompts
   kBroughtFromHost,      // its next blocks were cached on the host; a: blocks copied back, b: blocks free before

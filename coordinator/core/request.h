@@ -43,7 +43,7 @@ struct Request {
   std::vector<Sequence> sequences;  // one per choice, or one per beam
   std::vector<TokenId> prediction;  // the answer that the client expects of every choice; changes no token
   std::shared_ptr<RequestSink> sink;
-  std::shared_ptr<const void> keeps;  // keeps its adapter loaded on the ranks until the request is freed; may be null
+  std::shared_ptr<const void> keeps;  // the ranks keep the adapter loaded until the request is freed; null: no adapter
   std::unique_ptr<BeamSearch> beams;  // beam search state; null: every sequence samples on its own
 
   // --- Set by the scheduler and the engine ---
@@ -53,7 +53,7 @@ struct Request {
   bool forked = false;
   double rank = 0;  // order among the client's waiting requests; the lower number goes first
   int num_preemptions = 0;
-  int num_yields = 0;                // how often other clients took its place, by preemption or because it stood back
+  int num_yields = 0;                // times that it was preempted or stood back for other clients
   int64_t admitted_step = 0;         // number of the step that last admitted the request
   double last_moved_seconds = -1e9;  // time when the request came from another engine
   /// num_lost_epochs: the number of worker groups that were lost while they computed the request, since the request's
@@ -63,17 +63,17 @@ struct Request {
   /// True while the request is in no queue and holds no blocks. The reason is that the ranks lack its adapter, or that
   /// it is a background request and requests of another kind are in the engine.
   bool set_aside = false;
-  bool told_to_wait = false;  // the decision log has been told that the request waits for a prefix
+  bool told_to_wait = false;  // the decision log has an entry that the request waits for a prefix
   int num_cached_tokens = 0;  // prompt tokens found in the prefix cache before the first preemption
   int num_scored = 0;         // leading prompt rows whose scores were delivered (RowsToScore)
   double first_scheduled_seconds = -1;
-  std::array<DraftTally, kDraftSources> drafted = {};  // per DraftSource: verified and accepted guessed tokens
+  std::array<DraftTally, kDraftSources> drafted = {};  // per DraftSource: verified and accepted draft tokens
   ClientAccount* account = nullptr;
 
   int num_prompt_tokens() const { return sequences.front().num_prompt_tokens; }
   /// Returns the number of tokens of the sequence that are neither computed nor in an outstanding step. 1 means that
-  /// the sequence decodes. Returns 0 if the sequence is finished or has its full length. Choices whose common prompt is
-  /// computed count as if they shared it already.
+  /// the sequence decodes. Returns 0 if the sequence is finished or has its full length. If the prompt that choices
+  /// share is computed, the choices count as if they shared its blocks already.
   int TokensToCompute(const Sequence& sequence) const {
     const bool complete = sequence.length() == sequence.num_prompt_tokens + limits.max_tokens;
     if (sequence.finished || complete) return 0;
@@ -104,8 +104,7 @@ struct Request {
     if (PoolsAllRows()) return 0;
     return Scores() ? num_scored : std::numeric_limits<int>::max();
   }
-  /// True while the workers keep activations of the prompt's rows from one slice of the computation to the next
-  /// (LongPasses).
+  /// True while the workers store activations of the prompt's rows between two slices of the computation (LongPasses).
   bool InPass() const { return sequences.front().in_pass(); }
   ScoredRows RowsOf(int start, int count) const {
     return RowsToScore(sampling, num_prompt_tokens(), num_scored, start, count);
@@ -113,7 +112,7 @@ struct Request {
   /// Returns what computing tokens [start, start + count) takes from the step's token budget: 1 per token, plus 1 per
   /// scored row except the first. The first scored row is free, as sampling is, so that any budget allows progress.
   int StepCost(int start, int count) const { return count + std::max(0, RowsOf(start, count).count - 1); }
-  /// Returns the most tokens from `start` on, at most `count`, whose StepCost is at most `budget` (> 0).
+  /// Returns the most tokens from `start` on, at most `count`, with a StepCost of at most `budget` (> 0).
   int TokensFor(int start, int count, int budget) const;
   void GotToken() { num_lost_epochs = num_lost_alone = 0; }
   bool swapped_out() const { return num_swapped_blocks > 0; }

@@ -50,10 +50,11 @@ class RequestSink {
   /// Called when a stop token ended the choice; that token is not delivered. The arguments are the choice and the
   /// token's log-probability, if the client asked for log-probabilities.
   virtual void OnHiddenStop(int, float) {}
-  /// Gets the number of prompt tokens that came from the prefix cache. Called at most once, before the first token.
+  /// Gets the number of prompt tokens that came from the prefix cache. The engine calls it at most once, before the
+  /// first token.
   virtual void OnCached(int) {}
-  /// Called when a guess of the choice's next tokens was verified, before OnFinish: `accepted` of the tokens just
-  /// delivered were guessed, and `refused` further guessed tokens were wrong or came after the answer's end.
+  /// Called when a draft of the choice's next tokens was verified, before OnFinish: `accepted` of the tokens just
+  /// delivered were in the draft, and `refused` further draft tokens were wrong or came after the answer's end.
   virtual void OnDrafts(int /*choice*/, int /*accepted*/, int /*refused*/) {}
   virtual void OnFinish(int choice, FinishReason reason) = 0;
   virtual void OnError(RequestError error, const std::string& message) = 0;

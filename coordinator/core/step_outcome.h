@@ -13,7 +13,7 @@ struct StepTimes {
   uint32_t guess_micros = 0;    // part of compute_micros: the draft model, after the step's other work
 };
 
-/// A choice that its sink ended, because the text contained a stop string. A replay has no sinks, so the journal keeps
+/// A choice that its sink ended, because the text contained a stop string. A replay has no sinks, so the journal stores
 /// these records.
 struct StoppedChoice {
   RequestId request;

@@ -49,7 +49,8 @@ std::string WhyNot(GrammarCompiler& compiler, const GrammarSource& source) {
 
 int CompileGrammars(int vocab_size) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // When memory runs out, the kernel should kill this process before workers. The hardened process may not write there.
+  // When memory runs out, the kernel should kill this process before workers. This line comes before HardenProcess(),
+  // because a hardened process may not write to this file.
   std::ofstream("/proc/self/oom_score_adj") << 1000;
   HardenProcess();
   ForbidCoreDumps();

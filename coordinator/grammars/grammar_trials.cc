@@ -122,7 +122,8 @@ void GrammarTrials::Start(const std::stop_token& stop) {
   NoTime();
 }
 
-/// Returns the error in the grammar; "" for a correct grammar; nullopt when the process ended during the trial.
+/// Returns the error in the grammar; "" for a correct grammar; nullopt when the process ended during the trial. Throws
+/// when the trial takes too long, or a stop was requested.
 std::optional<std::string> GrammarTrials::Ask(const GrammarSource& source, const std::stop_token& stop) {
   const FrameSocket socket(fd_);
   const auto deadline = Clock::now() + limits_.wall;

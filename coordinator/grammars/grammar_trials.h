@@ -31,15 +31,15 @@ class GrammarTrials {
   GrammarTrials(const GrammarTrials&) = delete;
   GrammarTrials& operator=(const GrammarTrials&) = delete;
 
-  /// Compiles the grammar on trial. Throws Error with the reason, whose text names no field, when the grammar does not
-  /// compile within the limits; Stopped when `stop` is requested; ApiError 503 when this machine has no time or no
+  /// Compiles the grammar on trial. Throws Error with the reason, without a field in its text, when the grammar does
+  /// not compile within the limits; Stopped when `stop` is requested; ApiError 503 when this machine has no time or no
   /// process for the trial.
   void Try(const GrammarSource& source, const std::stop_token& stop);
 
-  /// Ends the process, which frees its memory, unless a trial is under way. May be called from any thread.
+  /// Ends the process, which frees its memory, unless a trial is under way. Any thread may call it.
   void EndIfIdle();
 
-  /// Returns the processor time that all trials so far took, the starts of their processes included.
+  /// Returns the processor time of all trials since the start, including the starts of their processes.
   std::chrono::nanoseconds spent() const { return spent_; }
 
   /// Returns the compiler's process id; 0: no process.

@@ -18,7 +18,7 @@ struct ApiError : std::runtime_error {
 };
 
 /// Returns an error of status 400. Its code, and its message with `max_model_len` (in tokens), tell clients to send
-/// less text. `rest` ends the message: it names the part of the request that does not fit.
+/// less text. `rest` is the end of the message and names the part of the request that does not fit.
 ApiError ContextLengthError(int max_model_len, const std::string& rest, std::string param);
 
 /// Returns the answer for this error. If a retry would be in vain, the answer has `x-should-retry: false`, which

@@ -8,7 +8,7 @@ namespace quire {
 
 /// Counts the bytes of this process's memory that requests hold, per client and for all clients together. A request is
 /// charged before it allocates, from the arrival of its head to the last byte of its answer. Refusals are returned as a
-/// Verdict, and the caller decides how to answer. Used by the I/O thread only.
+/// Verdict, and the caller decides how to answer. Only the I/O thread uses this class.
 class ByteBudget {
  public:
   struct Limits {
@@ -41,8 +41,8 @@ class ByteBudget {
     /// succeeds. A lease without a budget takes any number.
     Verdict Resize(int64_t bytes);
     /// Sets the held bytes of a request that does not run yet. The verdict is also kNotNow when the client would then
-    /// hold more than its share (InShare), so that memory stays for clients without requests, and for answers that grow
-    /// by Resize().
+    /// hold more than its share (InShare), so that memory remains for clients without requests, and for answers that
+    /// grow by Resize().
     Verdict Admit(int64_t bytes);
     int64_t bytes() const { return bytes_; }
 
@@ -70,7 +70,7 @@ class ByteBudget {
   int64_t MostFor(const std::string& client) const;
   /// True when a client may hold `held` bytes while `free` bytes of in_all stay free, that is, if held / per_client <=
   /// free / (in_all - per_client). If per_client is half of in_all (the default), the condition is held <= free. A
-  /// client that is alone may hold `per_client` bytes. Always true for a client without a name, and where per_client >=
+  /// client that is alone may hold `per_client` bytes. Returns true for a client without a name, and when per_client >=
   /// in_all.
   bool InShare(const std::string& client, int64_t held, int64_t free) const;
   int64_t taken() const { return taken_; }

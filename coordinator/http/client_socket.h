@@ -27,7 +27,8 @@ class ClientSocket {
   /// Returns the TCP socket below, with or without TLS on it.
   Tcp& tcp() { return socket_; }
   /// True when the client must speak TLS on this connection. Call BeginTls(), which creates the TLS state, only when
-  /// the client's whole hello has arrived: the TLS state takes ten times as much memory as the rest of a connection.
+  /// the client's whole hello has arrived: the TLS state takes ten times as much memory as everything else of a
+  /// connection.
   bool to_be_encrypted() const { return context_ != nullptr; }
   void BeginTls() {
     tls_ = std::make_unique<Tls>(socket_, *context_);

@@ -4,8 +4,8 @@
 
 #include "coordinator/http/await_token.h"
 
-// Rule for coroutines: g++ 12 miscompiles several shapes of co_await expressions, so a co_await stands only as
-// the whole right side of a declaration or statement, and its arguments are named locals or plain values.
+// Rule for coroutines: g++ 12 miscompiles several shapes of co_await expressions, so a co_await is used only as the
+// whole right side of a declaration or statement, and its arguments are named locals or plain values.
 
 namespace quire {
 

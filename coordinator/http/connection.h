@@ -66,7 +66,7 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   void Tell();                    // reports the finished request (HttpService::answered)
   void SetDeadline(Clock::time_point when);
   void ClearDeadline();
-  /// Secure() returns whether the TLS handshake succeeded. A client in clear text gets an answer that asks for TLS.
+  /// Secure() returns whether the TLS handshake succeeded. A client without TLS gets an answer that asks for TLS.
   boost::asio::awaitable<bool> Secure(), AwaitBytes(size_t count);
   boost::asio::awaitable<void> SayGoodbye(), AwaitEarlyRead(), AwaitTurn();
   void ReadEarly();

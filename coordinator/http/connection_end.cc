@@ -7,7 +7,7 @@
 #include "coordinator/http/connection.h"
 
 // Connection's functions for the TLS handshake, and for the end of the connection from either side.
-// The coroutines here avoid co_await expressions that g++ 12 miscompiles (coordinator/http/connection.cc).
+// The coroutines in this file avoid co_await expressions that g++ 12 miscompiles (coordinator/http/connection.cc).
 
 namespace quire {
 
@@ -24,8 +24,8 @@ constexpr auto kAfterHello = std::chrono::seconds(5);
 // A client's first record begins with type, version and length of the record, then type and length of the hello.
 constexpr size_t kRecordHead = 5, kHelloHead = 4, kHeads = kRecordHead + kHelloHead;
 constexpr size_t kMostInRecord = 16 << 10;
-// The most waits of one call of AwaitBytes. More than one may be needed, because a wait may end before the bytes are
-// there if the kernel is short of memory.
+// The most waits of one call of AwaitBytes. More than one may be needed, because a wait may end before the bytes have
+// arrived if the kernel is short of memory.
 constexpr int kMostWaits = 64;
 
 /// Returns the size of the first TLS record in bytes, with its header, if the record holds a whole ClientHello;
@@ -64,7 +64,7 @@ asio::awaitable<bool> Connection::AwaitBytes(size_t count) {
 }
 
 /// Does the TLS handshake. The client's hello stays in the kernel's buffer until it is whole and the connection's turn
-/// has come. Only then is OpenSSL's state created, which is ten times as large as the rest of a connection.
+/// has come. Only then is OpenSSL's state created, which is ten times as large as everything else of a connection.
 asio::awaitable<bool> Connection::Secure() {
   SetDeadline(Clock::now() + std::chrono::seconds(limits_.chosen.head_seconds));
   auto [wait_error] = co_await socket_.tcp().async_wait(tcp::socket::wait_read, kToken);
@@ -86,7 +86,7 @@ asio::awaitable<bool> Connection::Secure() {
   if (!whole) co_return false;
   HandshakeTurns::Open open;
   for (;;) {
-    // The whole hello is here, so the next step costs a signature and waits for its turn.
+    // The whole hello has arrived. The next step computes a signature, so it waits for its turn.
     handshake_ticket_ = turns_.handshakes.NewTicket();
     std::function<bool()> ended = [fd = socket_.tcp().native_handle()] { return HasEnded(fd); };
     const bool may = co_await turns_.handshakes.Await(handshake_ticket_, peer_, std::move(ended));
@@ -133,7 +133,7 @@ void Connection::AwaitReadable() {
     const ssize_t count = ::recv(self->socket_.tcp().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     if (count == 0 || (count < 0 && errno != EAGAIN)) return self->MarkGone();
     if (count < 0) return self->AwaitReadable();
-    self->PollForEnd();  // pipelined bytes keep the socket readable: a wait would return at once
+    self->PollForEnd();  // pipelined bytes keep the socket readable, so a wait would not wait
   });
 }
 

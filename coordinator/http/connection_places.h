@@ -14,8 +14,8 @@ namespace quire {
 /// A connection is silent while it waits for its client to send or to read something. When all places are taken, a
 /// newcomer takes the place of the longest silent connection in the network with the most silent connections, if that
 /// network has more silent connections than the newcomer's network would have connections with the newcomer. So a
-/// client with many addresses cannot keep others out with idle connections. A network is what TurnOf() returns
-/// (network_turns.h). Not thread-safe.
+/// client with many addresses cannot shut others out with idle connections. A network is what TurnOf() returns
+/// (network_turns.h). The class is not thread-safe.
 class ConnectionPlaces {
  public:
   class Place;
@@ -64,7 +64,7 @@ class ConnectionPlaces::Place {
   Place(const Place&) = delete;
   Place& operator=(const Place&) = delete;
 
-  /// Marks the connection as silent. Call it when the client has to send a hello or (the rest of) a request, or to read
+  /// Marks the connection as silent. Call it when the client has to send a hello or a part of a request, or to read
   /// more of its answer.
   void AwaitClient();
   /// Marks the connection as not silent: no other connection gets its place before the next AwaitClient(). Call it when

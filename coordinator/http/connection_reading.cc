@@ -8,7 +8,7 @@
 #include "coordinator/http/connection.h"
 
 // The reading side of a connection: it reads the requests, and refuses those that break a rule of HTTP.
-// The coroutines here avoid co_await expressions that g++ 12 miscompiles (coordinator/http/connection.cc).
+// The coroutines in this file avoid co_await expressions that g++ 12 miscompiles (coordinator/http/connection.cc).
 
 namespace quire {
 
@@ -88,8 +88,8 @@ asio::awaitable<bool> Connection::ReadHead(HttpParser& parser) {
   co_return false;
 }
 
-/// Returns the client to whom the I/O thread's time for the request is charged: the request's key, or the network of a
-/// request without a key. Before the head is read, that is the network of the peer.
+/// Returns the client to whom the I/O thread's time is charged: the key of the request, or the peer's network if the
+/// request has no key or its head is not read yet.
 IoShares::Client Connection::Payer() const {
   return {request_.share.empty() ? TurnOf(peer_).to_string() : request_.share, request_.has_key};
 }
@@ -136,8 +136,8 @@ asio::awaitable<HttpResponse> Connection::ParseHead(HttpParser& parser) {
 }
 
 /// Reads a body. The deadline moves with the bytes: a client that is slower on average than body_bytes_per_second is
-/// cut off as soon as that is certain, after kBodyGrace at the earliest. No body may take longer than body_seconds,
-/// except that an uploaded file gets this time again for every body_bytes bytes.
+/// cut off, after kBodyGrace at the earliest. No body may take longer than body_seconds, except that an uploaded file
+/// gets this time again for every body_bytes bytes.
 asio::awaitable<bool> Connection::ReadBody(HttpParser& parser) {
   const auto fields = std::distance(parser.get().begin(), parser.get().end());
   const bool may_wait = parser.get().version() == 11 && !parser.get()[http::field::expect].empty();
@@ -154,8 +154,8 @@ asio::awaitable<bool> Connection::ReadBody(HttpParser& parser) {
   beast::error_code error;
   int small_reads = 0;
   for (size_t received = buffer_.size(); !parser.is_done() && !error;) {
-    // An uploaded file may be larger than body_bytes. It gets body_seconds again for each body_bytes bytes that have
-    // arrived.
+    // An uploaded file may be larger than body_bytes. Such a file gets body_seconds again for each body_bytes bytes
+    // that have arrived.
     const auto longest = usual * static_cast<int64_t>(1 + received / limits_.body_bytes);
     SetDeadline(begin + TimeFor(received, limits_.chosen.body_bytes_per_second, kBodyGrace, longest));
     auto [read_error, bytes] = co_await http::async_read_some(socket_, buffer_, parser, kToken);

@@ -5,8 +5,8 @@
 #include "coordinator/http/await_token.h"
 #include "coordinator/http/connection.h"
 
-// The writing side of a connection, which sends the answers. The coroutines here avoid co_await expressions that g++ 12
-// miscompiles (coordinator/http/connection.cc).
+// The writing side of a connection, which sends the answers. The coroutines in this file avoid co_await expressions
+// that g++ 12 miscompiles (coordinator/http/connection.cc).
 
 namespace quire {
 
@@ -91,7 +91,7 @@ asio::awaitable<void> Connection::Write(std::string text) {
   std::string chunk = chunked_ ? fmt::format("{:x}\r\n", text.size()) : "";
   chunk += text;
   if (chunked_) chunk += "\r\n";
-  std::string().swap(text);  // frees the text: a slow client may keep the write waiting
+  std::string().swap(text);  // frees the text: a slow client may delay the end of the write
   co_await WriteRaw(std::move(chunk));
 }
 

@@ -9,21 +9,21 @@
 namespace quire {
 
 /// Spaces the starts of TLS handshakes. A handshake costs the I/O thread half a millisecond, or 4 ms with an RSA key of
-/// 4,096 bits, and any client can start one. So handshakes get at most 40 % of that thread's time, and networks take
+/// 4,096 bits, and any client can start one. So handshakes get at most 40 % of the I/O thread's time, and networks take
 /// turns. After an idle time a burst of handshakes starts without pauses. The class is a leaky bucket, stored as the
-/// time when the bucket will be empty (the generic cell rate algorithm). Not thread-safe.
+/// time when the bucket will be empty (the generic cell rate algorithm). The class itself is not thread-safe.
 class HandshakePace {
  public:
   using Clock = std::chrono::steady_clock;
   using Ticket = NetworkTurns::Ticket;
   static constexpr std::chrono::microseconds kLeastApart{2500};  // least mean time between two starts: 400 a second
-  static constexpr std::chrono::milliseconds kBurst{250};  // handshakes that fall due in this time may start at once
+  static constexpr std::chrono::milliseconds kBurst{250};  // handshakes due in this time may start without pauses
 
   /// Sets the time that each later handshake costs the I/O thread.
   void Cost(Clock::duration cost) { apart_ = std::max<Clock::duration>(kLeastApart, cost * 5 / 2); }
   /// Queues the ticket.
   void Wait(Ticket ticket, const boost::asio::ip::address& network) { turns_.Wait(ticket, network); }
-  /// Removes the ticket from the queue, if it is there.
+  /// Removes the ticket from the queue, if the queue has it.
   void Withdraw(Ticket ticket, const boost::asio::ip::address& network) { turns_.Withdraw(ticket, network); }
   bool waiting() const { return turns_.waiting(); }
   /// Returns the earliest time at which the next handshake may begin, at least `now`. `now` never decreases between

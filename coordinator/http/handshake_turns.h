@@ -10,8 +10,8 @@
 
 namespace quire {
 
-/// The queue in which a port's connections wait to begin their TLS handshake (HandshakePace). Used by the I/O thread
-/// only.
+/// The queue in which a port's connections wait to begin their TLS handshake (HandshakePace). Only the I/O thread uses
+/// this class.
 class HandshakeTurns {
  public:
   explicit HandshakeTurns(const boost::asio::any_io_executor& executor) : calls_(executor), tick_(executor) {}
@@ -23,8 +23,9 @@ class HandshakeTurns {
   using Ticket = TicketCalls::Ticket;
   Ticket NewTicket() { return calls_.NewTicket(); }
   /// Waits until a handshake from this address may begin. A ticket waits only once. `ended` returns whether the client
-  /// has left. Returns false when the connection must end: the client has left, Leave() was called, or more clients of
-  /// its network wait than handshakes begin in 5 s and this client has waited longest.
+  /// has left. Returns false when the connection must end: the client has left, or Leave() was called. Also returns
+  /// false when this client has waited longest in its network and more clients of the network wait than handshakes
+  /// begin in 5 s.
   boost::asio::awaitable<bool> Await(Ticket ticket, boost::asio::ip::address address, std::function<bool()> ended);
   /// Removes the ticket from the queue; the Await() that waits with it, if any, returns false.
   void Leave(Ticket ticket, const boost::asio::ip::address& address);

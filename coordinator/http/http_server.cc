@@ -17,8 +17,8 @@
 #include "coordinator/http/connection_places.h"
 #include "coordinator/http/trim_pace.h"
 
-// Rule for coroutines: g++ 12 miscompiles several shapes of co_await expressions, so a co_await stands only as
-// the whole right side of a declaration or statement, and its arguments are named locals or plain values.
+// Rule for coroutines: g++ 12 miscompiles several shapes of co_await expressions, so a co_await is used only as the
+// whole right side of a declaration or statement, and its arguments are named locals or plain values.
 
 namespace quire {
 
@@ -116,7 +116,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
 
   /// Closes the connection that has waited longest in the kernel's queue, with the help of the spare descriptor. Call
   /// this function when accepting failed and no silent connection was ended to free a descriptor. The client of the
-  /// closed connection then learns at once that it is not served.
+  /// closed connection then sees that it is not served, instead of waiting.
   void CloseOneWaiting() {
     ::close(spare);
     ::close(::accept(acceptor.native_handle(), nullptr, nullptr));
@@ -154,7 +154,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
   }
 
   /// Plans a malloc_trim. OpenSSL's memory of ended connections lies between blocks that live longer, so without the
-  /// trim the allocator would keep that memory forever.
+  /// trim the allocator would not give that memory back to the system.
   void GiveBackMemory() {
     const auto when = trims.Count(TrimPace::Clock::now());
     if (!when) return;

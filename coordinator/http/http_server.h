@@ -23,7 +23,7 @@ class HttpServer {
   uint16_t port() const;
   /// Closes every present and future connection after its next answer, so that its client may find another server.
   void EndConnections();
-  /// Accepts no new connections; open connections go on.
+  /// Stops accepting new connections; open connections are served further.
   void StopAccepting();
   /// Replaces the times and rates of all connections. The limits on their number stay.
   void SetTimes(const Topology::Limits& limits);

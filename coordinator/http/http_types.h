@@ -56,7 +56,7 @@ class HttpResponder {
   /// Sends text unchanged. Does nothing when the client has gone.
   virtual boost::asio::awaitable<void> Write(std::string text) = 0;
   virtual boost::asio::awaitable<void> EndStream() = 0;
-  /// Frees the body and the headers. Call it when the handler has read them. A stream may go on for minutes afterwards.
+  /// Frees the body and the headers. Call it when the handler has read them. A stream may last for minutes afterwards.
   virtual void ForgetContent() {}
   /// True once the client has left or has read too slowly, or the server has ended the connection.
   virtual bool gone() const = 0;

@@ -8,7 +8,7 @@
 #include "comm/base/thread_time.h"
 #include "coordinator/http/await_token.h"
 
-// The coroutines here avoid co_await expressions that g++ 12 miscompiles (coordinator/http/connection.cc).
+// The coroutines in this file avoid co_await expressions that g++ 12 miscompiles (coordinator/http/connection.cc).
 
 namespace quire {
 
@@ -16,7 +16,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr std::chrono::milliseconds kTogether(100);  // time between the moments at which rests end
+constexpr std::chrono::milliseconds kTogether(100);  // time between the moments at which clients' waits end
 
 }  // namespace
 

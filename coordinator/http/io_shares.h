@@ -15,7 +15,8 @@ namespace quire {
 /// processors. Ranks run in lock-step, so a moment taken from one rank's core delays all ranks. Each handler's time is
 /// charged to the share (WorkShares) of the client that it serves. A client beyond its share waits before its next
 /// request is read or refused. All keys together get a twentieth of the cores, and networks of requests without a key
-/// another twentieth, so such networks take nothing from keys. An io_context has one object. Used by its thread only.
+/// another twentieth, so such networks take nothing from keys. Each io_context has one object, which only its thread
+/// uses.
 class IoShares : public boost::asio::execution_context::service {
  public:
   using key_type = IoShares;

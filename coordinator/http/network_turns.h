@@ -9,14 +9,14 @@
 namespace quire {
 
 /// A queue of tickets in which networks take turns for the I/O thread. A network's first ticket waits for at most
-/// one ticket of each other network, however many tickets they have. Tickets are ascending numbers. Not
+/// one ticket of each other network, however many tickets they have. Tickets are ascending numbers. The class is not
 /// thread-safe.
 class NetworkTurns {
  public:
   using Ticket = uint64_t;
 
   void Wait(Ticket ticket, const boost::asio::ip::address& network);
-  /// Removes the ticket from the queue, if it is there.
+  /// Removes the ticket from the queue, if the queue has it.
   void Withdraw(Ticket ticket, const boost::asio::ip::address& network);
   bool waiting() const { return !turns_.empty(); }
   /// Returns the number of the network's tickets in the queue.
@@ -40,8 +40,8 @@ class NetworkTurns {
 /// Returns the block of addresses that one host may own: an IPv4 address itself, or the /64 network of an IPv6 address.
 boost::asio::ip::address NetworkOf(const boost::asio::ip::address& address);
 
-/// Returns the block of addresses that one customer of a provider may own, and whose connections take turns as one: an
-/// IPv4 address itself, or the first 48 bits of an IPv6 address. All loopback addresses are one block.
+/// Returns the block of addresses that one customer of a provider may own. The connections of a block take turns as
+/// one: an IPv4 address itself, or the first 48 bits of an IPv6 address. All loopback addresses are one block.
 boost::asio::ip::address TurnOf(const boost::asio::ip::address& address);
 
 }  // namespace quire

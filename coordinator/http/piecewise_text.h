@@ -29,7 +29,8 @@ class PiecewiseText {
  public:
   virtual ~PiecewiseText() = default;
 
-  /// Returns the next `bytes` bytes, or a little more (texts of an answer stay whole). Returns fewer only at the end.
+  /// Returns the next `bytes` bytes, or more if a part of the text would otherwise be cut. Returns fewer only at the
+  /// text's end.
   virtual std::string Next(size_t bytes) = 0;
   virtual bool done() const = 0;
   /// Returns an estimate of the text's length in bytes. Bytes that take longer to make count as several.
@@ -70,7 +71,7 @@ class PartedText : public PiecewiseText {
  private:
   void Make() {
     made_ = parts_[next_].make();
-    made_.shrink_to_fit();  // a slow client may keep the buffer for long
+    made_.shrink_to_fit();  // the buffer may live for long with a slow client
     given_ = 0;
     parts_[next_++].make = nullptr;
   }

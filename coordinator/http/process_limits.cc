@@ -12,7 +12,7 @@ namespace quire {
 
 namespace {
 
-constexpr int kReservedDescriptors = 512;  // file descriptors for the rest of the process
+constexpr int kReservedDescriptors = 512;  // file descriptors for everything but connections
 constexpr int kFewestConnections = 16;     // allowed even with few descriptors
 
 int MostDescriptors() {

@@ -13,7 +13,7 @@ namespace quire {
 Topology::Limits LimitsOfThisProcess(Topology::Limits wanted);
 
 /// Returns a warning for the operator, with numbers and remedy, when `here` (from LimitsOfThisProcess(wanted)) allows
-/// fewer connections than `wanted`. Empty otherwise.
+/// fewer connections than `wanted`. Otherwise returns "".
 std::string DescriptorWarning(const Topology::Limits& wanted, const Topology::Limits& here);
 
 }  // namespace quire

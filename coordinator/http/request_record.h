@@ -7,7 +7,7 @@
 namespace quire {
 
 /// The log record of a request that has ended: its client, path and result, but never its contents. Handlers fill in
-/// the numbers of tokens; the connection fills in the rest.
+/// the numbers of tokens; the connection fills in the other members.
 struct RequestRecord {
   std::string id;           // x-request-id
   std::string traceparent;  // the client's traceparent header; may be empty

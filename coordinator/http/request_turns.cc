@@ -1,6 +1,6 @@
 #include "coordinator/http/request_turns.h"
 
-// The coroutines here avoid co_await expressions that g++ 12 miscompiles (coordinator/http/connection.cc).
+// The coroutines in this file avoid co_await expressions that g++ 12 miscompiles (coordinator/http/connection.cc).
 
 namespace quire {
 

@@ -4,16 +4,16 @@
 
 namespace quire {
 
-/// The queue of a port's requests whose heads have arrived, and of requests that arrive in many small reads. Only
-/// kInOnePass requests go on between two polls of all sockets, so the next poll comes soon even when many clients send
-/// requests as fast as they can. Networks take turns. Used by the I/O thread only.
+/// The queue of a port's requests whose heads have arrived, and of requests that arrive in many small reads. Between
+/// two polls of all sockets, at most kInOnePass requests leave the queue. So the next poll comes soon even when many
+/// clients send requests as fast as they can. Networks take turns. Only the I/O thread uses this class.
 class RequestTurns {
  public:
   explicit RequestTurns(const boost::asio::any_io_executor& executor) : calls_(executor), pass_(executor) {}
   RequestTurns(const RequestTurns&) = delete;
   RequestTurns& operator=(const RequestTurns&) = delete;
 
-  /// Waits until a request from this address may go on.
+  /// Waits until a request from this address may leave the queue.
   boost::asio::awaitable<void> Await(boost::asio::ip::address address);
 
  private:
@@ -23,9 +23,9 @@ class RequestTurns {
   void BeginThoseWhoMay();
 
   TicketCalls calls_;
-  boost::asio::steady_timer pass_;  // expires at once: Asio checks timers when it polls the sockets
+  boost::asio::steady_timer pass_;  // expires immediately: Asio checks timers when it polls the sockets
   bool awaits_pass_ = false;
-  int left_ = kInOnePass;  // requests that may still go on before the next poll of the sockets
+  int left_ = kInOnePass;  // requests that may still leave the queue before the next poll of the sockets
   NetworkTurns turns_;
 };
 

@@ -9,7 +9,7 @@
 
 namespace quire {
 
-/// True when `pattern` equals `path`, or ends in "*" and the rest is a prefix of `path`.
+/// True when `pattern` equals `path`, or ends in "*" and is otherwise a prefix of `path`.
 bool MatchesPath(std::string_view pattern, std::string_view path);
 /// True when the methods are equal; a route of GET takes HEAD, too.
 bool TakesMethod(std::string_view route_method, std::string_view method);
@@ -22,7 +22,7 @@ class Routes {
  public:
   struct Route {
     std::string_view method;  // GET, POST, PATCH or DELETE
-    std::string_view path;    // exact, or with "*" at its end, which stands for any text
+    std::string_view path;    // the exact path, or a prefix and "*"
     Handler handler;
     std::string_view help = {};  // one line for the list of endpoints of the control port
   };

@@ -9,7 +9,7 @@
 
 namespace quire {
 
-/// A set of coroutines, each of which waits until its ticket is called. Used by the I/O thread only.
+/// A set of coroutines, each of which waits until its ticket is called. Only the I/O thread uses this class.
 class TicketCalls {
  public:
   using Ticket = NetworkTurns::Ticket;

@@ -41,7 +41,7 @@ int ChooseProtocol(SSL*, const unsigned char** chosen, unsigned char* size, cons
   return found == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-/// Returns the index under which an SSL object keeps its TlsBounds.
+/// Returns the index under which an SSL object stores its TlsBounds.
 int BoundsIndex() {
   static const int index = ::SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
   return index;
@@ -55,7 +55,7 @@ size_t MostBytes(int extension) {
     case TLSEXT_TYPE_signature_algorithms:
     case TLSEXT_TYPE_signature_algorithms_cert:
       return 256;
-    case TLSEXT_TYPE_certificate_authorities:  // OpenSSL keeps each name for the connection's life, in 200 bytes
+    case TLSEXT_TYPE_certificate_authorities:  // OpenSSL stores each name, in 200 bytes, until the connection ends
     case TLSEXT_TYPE_status_request:
     case TLSEXT_TYPE_application_layer_protocol_negotiation:
       return 256;
@@ -73,7 +73,7 @@ size_t MostBytes(int extension) {
 
 /// True when a list of the hello is longer than real clients send. OpenSSL compares both sides' lists in nested loops,
 /// and parses the names of authorities one by one: a hello with 4,000 groups and ciphers costs OpenSSL 0.1 s. OpenSSL
-/// skips extensions that it does not know, so they are not checked here.
+/// skips extensions that it does not know, so this function does not check them.
 bool HasLongLists(SSL* connection) {
   const unsigned char* list = nullptr;
   if (::SSL_client_hello_get0_ciphers(connection, &list) > 512) return true;
@@ -165,8 +165,8 @@ std::shared_ptr<ssl::context> Load(const std::string& certificate_file, const st
   if (asked) Fail("{} needs a passphrase; nobody is there to give it: store it without one, mode 0600", key_file);
   if (error) Fail("{} is not the private key, in PEM, of {}: {}", key_file, certificate_file, error.message());
   context->set_password_callback([](size_t, ssl::context::password_purpose) { return std::string(); });
-  // An SSL_CTX keeps one key pair for each type of key. So an SSL_CTX accepts a key whose type differs from the
-  // certificate's, and keeps it without a certificate.
+  // An SSL_CTX stores one key pair for each type of key. So it accepts a key of another type than the certificate's,
+  // and stores this key without a certificate.
   const X509* certificate = ::SSL_CTX_get0_certificate(context->native_handle());
   if (certificate == nullptr || ::SSL_CTX_check_private_key(context->native_handle()) != 1)
     Fail("{} is not the private key, in PEM, of {}: it belongs to another certificate", key_file, certificate_file);

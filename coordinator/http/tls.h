@@ -13,15 +13,15 @@ class context;
 namespace quire {
 
 /// A port's certificate chain and private key, from PEM files, with the rules of its TLS: version 1.2 or later, forward
-/// secrecy, authenticated encryption, HTTP/1.1 only. Used by the I/O thread only.
+/// secrecy, authenticated encryption, HTTP/1.1 only. Only the I/O thread uses this class.
 class TlsCertificate {
  public:
   /// Reads the files. Throws Error that names the file when a file cannot be read, others could read the key, the key
   /// needs a passphrase or belongs to another certificate, or its signatures take too long.
   TlsCertificate(std::string certificate_file, std::string key_file);
 
-  /// Reads both files again. Open connections keep the old certificate. Throws Error as the constructor does, and then
-  /// keeps the old certificate.
+  /// Reads both files again. Open connections use the old certificate further. Throws Error as the constructor does;
+  /// the old certificate then stays in use.
   void Reload();
 
   /// Returns the TLS context for the next connection.

@@ -21,7 +21,7 @@ namespace quire {
 /// Threads for work that would hold up the I/O thread because its cost grows with a request or an answer. Each client
 /// has a queue, and clients take turns: at its turn, a client begins one job. Large jobs leave one thread free for
 /// small jobs. The number of waiting jobs is bounded. While workers compute on the same processors, clients get only a
-/// small share (WorkShares).
+/// small share of the processors (WorkShares).
 class WorkPool {
  public:
   struct Limits {
@@ -32,7 +32,7 @@ class WorkPool {
     bool beside_workers = false;    // the pool shares its processors with workers
     std::chrono::milliseconds at_once = WorkShares::kAtOnce;  // processor time of a client without a pause (WorkShares)
     // The most processor time of one job, which is then asked to stop; 0: no limit. Every kind of work has a lower
-    // limit of its own, so job_time matters only where such a limit fails.
+    // limit of its own; job_time is for work in which this limit fails.
     std::chrono::milliseconds job_time{20'000};
   };
   /// The work of a job. The work must check the token every few milliseconds, end soon after a stop, and never throw.
@@ -45,19 +45,19 @@ class WorkPool {
   WorkPool(const WorkPool&) = delete;
   WorkPool& operator=(const WorkPool&) = delete;
 
-  /// Queues a job for `bytes` bytes. Returns null when too many jobs wait or the pool has stopped. Any thread may call.
+  /// Queues a job for `bytes` bytes. Returns null when too many jobs wait or the pool stopped. Any thread may call it.
   JobPtr Add(const std::string& client, size_t bytes, Work work);
-  /// Drops a waiting job and returns true, or asks a running job to stop. Callable from any thread.
+  /// Drops a waiting job and returns true, or asks a running job to stop. Any thread may call it.
   bool Cancel(const JobPtr& job);
-  /// Charges the running job's client with another process's processor time. Called by the job's work.
+  /// Charges the running job's client with another process's processor time. The job's work calls this function.
   static void ChargeAlso(std::chrono::nanoseconds time);
-  /// True when the job was asked to stop because it took Limits::job_time. Callable from any thread.
+  /// True when the job was asked to stop because it took Limits::job_time. Any thread may call it.
   bool TookTooLong(const JobPtr& job) const;
   /// Drops waiting jobs, asks running jobs to stop, and waits for them.
   void Stop();
 
   size_t num_waiting() const;
-  /// True while clients get only their shares of the processors (WorkShares). Callable from any thread.
+  /// True while clients get only their shares of the processors (WorkShares). Any thread may call it.
   bool bounds_clients() const { return limits_.beside_workers && num_computing_ > 0; }
 
   /// While an object of this class lives, the workers count as computing.

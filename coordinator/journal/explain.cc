@@ -103,7 +103,7 @@ class Story {
     if (IsWanted(request->id)) arrival_ = request->arrival_seconds;
   }
 
-  /// Reports lost records, once the request is known: the gap may hide part of its story.
+  /// Reports lost records if the request was found before them: the gap may hide a part of its story.
   void Lost(uint64_t records) {
     if (known()) text_ += fmt::format("           {} records are missing here: the disk did not take them\n", records);
   }

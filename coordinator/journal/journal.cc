@@ -38,9 +38,9 @@ Journal::Journal(std::unique_ptr<RecordSink> sink, const JournalLimits& limits, 
 }
 
 void Journal::Append(uint8_t type) {
-  if (losing_) return queue_.Lose();  // after a gap the rest of the segment could not be replayed
+  if (losing_) return queue_.Lose();  // records after a gap could not be replayed
   losing_ = !queue_.Append(type, payload_.bytes());
-  if (losing_) queue_.Flush();  // the segment ends here
+  if (losing_) queue_.Flush();  // the segment ends with the records written until now
   bytes_since_snapshot_ += static_cast<int64_t>(payload_.bytes().size());
 }
 

@@ -33,10 +33,10 @@ class Journal : public EngineObserver {
   /// Begins a journal with a snapshot of the engine. Throws Error when the directory cannot be used. `engine` must
   /// outlive the last call.
   Journal(const std::string& directory, const JournalLimits& limits, const Engine& engine);
-  /// Writes the journal to `sink` instead of a directory. For tests.
+  /// Writes the journal to `sink` instead of a directory, for tests.
   Journal(std::unique_ptr<RecordSink> sink, const JournalLimits& limits, const Engine& engine);
 
-  /// Returns the state of the journal. Callable from any thread.
+  /// Returns the state of the journal. Any thread may call it.
   JournalHealth health() const { return {queue_.waiting_bytes(), queue_.num_lost(), queue_.error()}; }
 
   void OnDecision(const Decision& decision) override;

@@ -30,8 +30,8 @@ struct Item {
 struct RecordQueue::State {
   State(std::unique_ptr<RecordSink> to, size_t bound) : sink(std::move(to)), max_bytes(bound) {}
 
-  /// Adds an item. Called by the queue's owner. `wakes`: also wakes the writing thread. Otherwise the thread may take
-  /// the item only when a later item wakes the thread.
+  /// Adds an item. The queue's owner calls this function. `wakes`: also wakes the writing thread. Otherwise the thread
+  /// may take the item only when a later item wakes the thread.
   void Put(Item item, bool wakes) {
     ++pending;
     waiting_bytes += item.payload.size();
@@ -59,7 +59,7 @@ struct RecordQueue::State {
     change.notify_all();
   }
 
-  /// Executes an item. Called by the writing thread.
+  /// Executes an item. The writing thread calls this function.
   void Execute(const Item& item) {
     if (item.step == Step::kRecord) {
       sink->Append(item.type, item.payload);

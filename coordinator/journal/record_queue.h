@@ -17,7 +17,7 @@ class RecordQueue {
  public:
   /// Starts the writing thread. max_bytes: the most payload bytes in the queue.
   RecordQueue(std::unique_ptr<RecordSink> sink, size_t max_bytes);
-  /// Waits until the queued records are written, but at most 5 s. After that the writing thread goes on alone.
+  /// Waits until the queued records are written, but at most 5 s. After 5 s the writing thread goes on alone.
   ~RecordQueue();
   RecordQueue(const RecordQueue&) = delete;
   RecordQueue& operator=(const RecordQueue&) = delete;

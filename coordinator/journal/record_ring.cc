@@ -86,8 +86,7 @@ std::map<uint64_t, int64_t> ListSegments(const std::string& directory) {
 }  // namespace
 
 RecordWriter::RecordWriter(std::string directory, int64_t max_segment_bytes, int64_t max_total_bytes) : RecordWriter() {
-  // From here on the destructor closes open descriptors when a statement throws, because the delegated constructor is
-  // done.
+  // If a statement below throws, the destructor closes open descriptors, because the delegated constructor is done.
   directory_ = std::move(directory);
   max_segment_bytes_ = max_segment_bytes;
   max_total_bytes_ = max_total_bytes;
@@ -130,7 +129,7 @@ RecordWriter::~RecordWriter() {
 void RecordWriter::Append(uint8_t type, std::span<const std::byte> payload) {
   if (!error_.empty()) return;
   if (payload.size() > kMaxPayloadBytes) {
-    Flush();  // keeps the complete records before this one
+    Flush();  // writes the complete records before this one
     if (!error_.empty()) return;
     TurnOff(SegmentName(segment_),
             fmt::format("a record of {} bytes, at most {} are allowed", payload.size(), kMaxPayloadBytes));
@@ -263,7 +262,7 @@ std::optional<Record> RecordReader::Next() {
   return record;
 }
 
-/// Reads the file's next bytes. False when the file ends before all were read.
+/// Reads the file's next bytes. Returns false when the file ends before all are read. Throws Error when reading fails.
 bool RecordReader::Read(std::span<std::byte> bytes) {
   if (bytes.empty() || std::fread(bytes.data(), 1, bytes.size(), file_.get()) == bytes.size()) return true;
   if (std::ferror(file_.get()) != 0)

@@ -33,11 +33,11 @@ class RecordWriter : public RecordSink {
 
   /// Adds a record to the current segment, whatever its size: the owner checks segment_full().
   void Append(uint8_t type, std::span<const std::byte> payload) override;
-  /// True when the current segment has reached max_segment_bytes. False while the writer is off.
+  /// True when the current segment has reached max_segment_bytes; false while the writer is off.
   bool segment_full() const { return error_.empty() && segment_bytes_ >= max_segment_bytes_; }
   /// Closes the current segment and begins the next one, in which a writer that was off writes again. While the total
-  /// size exceeds max_total_bytes, the oldest segments are deleted, here and before later writes. The current segment
-  /// is never deleted, so the total exceeds the limit only if the current segment alone does.
+  /// size exceeds max_total_bytes, the oldest segments are deleted, by this function and before later writes. The
+  /// current segment is never deleted, so the total exceeds the limit only if the current segment alone does.
   void StartSegment() override;
   /// Passes buffered bytes (up to 64 KiB) to the operating system.
   void Flush() override;
@@ -80,7 +80,7 @@ class RecordReader {
   std::vector<uint64_t> Segments() const;
   /// Starts reading a segment up to its present size. Throws Error when the segment does not exist or cannot be read.
   void Open(uint64_t segment);
-  /// Returns the open segment's next record; nullopt at the end, or once a record is incomplete or damaged.
+  /// Returns the open segment's next record; nullopt at the segment's end, or once a record is incomplete or damaged.
   std::optional<Record> Next();
   /// True when the segment's header, or the record at which Next() has stopped, is incomplete or damaged.
   bool torn() const { return torn_; }

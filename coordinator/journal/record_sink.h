@@ -7,7 +7,8 @@
 
 namespace quire {
 
-/// The destination of records: RecordWriter, or a substitute in tests. Called by one thread at a time.
+/// The destination of records: RecordWriter, or a substitute in tests. Only one thread at a time may call its
+/// functions.
 class RecordSink {
  public:
   virtual ~RecordSink() = default;

@@ -66,8 +66,8 @@ class SegmentReplay : public EngineObserver {
     result_.requests += std::holds_alternative<command::Submit>(command);
     result_.steps += then.step > 0;
     if (!CanFollow(command)) {
-      // After a plan that differs, the recorded results do not fit any more. A damaged file may contain anything. So
-      // the rest of the segment cannot be compared.
+      // After a plan that differs, the recorded results do not fit the engine. A damaged file may contain anything. So
+      // the following records of the segment cannot be compared.
       strayed_ = true;
       if (!differs_) Differ("a record does not follow from those before it");
       return;

@@ -8,7 +8,7 @@ namespace quire {
 struct ReplayResult {
   int64_t segments = 0, steps = 0, requests = 0;
   int64_t differing = 0;         // commands whose outcome differs from the recorded one
-  std::string first_difference;  // the place and kind of the first difference; empty: none
+  std::string first_difference;  // the position and kind of the first difference; empty: none
   std::string foreign;           // skipped segments of another format or version, by number
   std::string torn;              // segments with an incomplete or damaged record, by number; empty: none
   uint64_t lost = 0;             // records that never reached the disk, as far as the journal knows

@@ -13,8 +13,8 @@
 namespace quire {
 
 /// Turns blocks into the contents of files and back. Every file is encrypted and authenticated (XChaCha20-Poly1305)
-/// under its own name, so a changed, shortened or renamed file, or a file made with another secret, fails to decrypt.
-/// All keys are derived from one secret.
+/// under its own name. So decryption fails for a changed, shortened or renamed file, and for a file made with another
+/// secret. All keys are derived from one secret.
 class BlockSeal {
  public:
   static constexpr size_t kSecretBytes = 32;

@@ -11,9 +11,9 @@
 
 namespace quire {
 
-/// The pins (prompts whose blocks are kept) of one space (BlockSeal), in memory and in their files. Only the
+/// The pins (prompts whose blocks stay cached) of one space (BlockSeal), in memory and in their files. Only the
 /// constructor and the destructor wait for the disk; a thread writes changed pins. A pin that the disk refuses is
-/// logged, and is lost when the process ends. Any thread may call.
+/// logged, and is lost when the process ends. Any thread may call its methods.
 class KeptPins {
  public:
   /// Reads the files of pins that have not expired. The folder and the seal must outlive this object.

@@ -35,7 +35,7 @@ struct ArchiveRecord {
   std::vector<std::byte> data;
 };
 
-/// Writes an archive: a new file with mode 0600, whose records are encrypted and authenticated in their order. Throws
+/// Writes an archive: a new file with mode 0600. The records are encrypted and authenticated in their order. Throws
 /// Error, which names the path and the system's reason.
 class KvArchiveWriter {
  public:

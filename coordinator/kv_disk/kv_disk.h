@@ -10,11 +10,10 @@
 
 namespace quire {
 
-/// The server's directory of stored blocks, and one KvStore for each space of blocks. Any thread may call.
+/// The server's directory of stored blocks, and one KvStore for each space of blocks. Any thread may call its methods.
 class KvDisk {
  public:
-  /// Opens the directory. Throws Error, which names the place and the remedy, when this server cannot use the
-  /// directory.
+  /// Opens the directory. Throws Error, which names the directory and the remedy, when this server cannot use it.
   explicit KvDisk(const Topology::Cache::Disk& settings);
 
   /// Returns the store for blocks of this space (BlockSeal). Worker groups with equal spaces share a store. `about`: a

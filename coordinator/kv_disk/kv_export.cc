@@ -88,8 +88,8 @@ void SpaceExport::Choose(const StoredPin& pin) {
   }
 }
 
-/// Writes the file's content as a record that follows the root or block with the number `after`. False when the file
-/// has since been removed or damaged.
+/// Writes the file's content as a record that follows the root or block with the number `after`. Returns false when the
+/// file has since been removed or damaged.
 bool SpaceExport::Put(ArchiveRecord::Kind kind, uint32_t after, const std::string& file) {
   auto block = Read(file);
   if (!block) return false;

@@ -192,7 +192,7 @@ std::vector<KvFolder::Entry> KvFolder::List() {
     const Descriptor directory = OpenFolder(folder);
     for (const std::string& name : NamesInDirectory(directory, path_ + "/" + folder)) {
       struct stat info;
-      if (::fstatat(directory.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;  // removed meanwhile
+      if (::fstatat(directory.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;  // already removed
       const double used = static_cast<double>(info.st_mtim.tv_sec) + 1e-9 * static_cast<double>(info.st_mtim.tv_nsec);
       const bool old = used + kUnfinishedSeconds < static_cast<double>(std::time(nullptr));
       if (name.ends_with(kUnfinished) && old) ::unlinkat(directory.get(), name.c_str(), 0);

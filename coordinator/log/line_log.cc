@@ -24,8 +24,8 @@ constexpr size_t kWaitingLines = 8192;
 constexpr auto kBetweenTries = std::chrono::milliseconds(50);
 
 /// Writes lines to a file or to standard error. When a write fails, for example because the disk is full, later lines
-/// wait and the rest of the line is tried again until it is written. Once is_over is true, a failed write is not tried
-/// again: the line is lost, and may have been written in part.
+/// wait, and the unwritten part of the line is tried again until it is written. Once is_over is true, a failed write is
+/// not tried again: the line is lost, and may have been written in part.
 class PatientFile : public spdlog::sinks::base_sink<std::mutex> {
  public:
   PatientFile(const std::string& file, std::shared_ptr<const std::atomic<bool>> is_over)
@@ -116,7 +116,7 @@ void LineLog::Reopen() {
   if (file_.empty()) return;
   auto is_over = std::make_shared<std::atomic<bool>>(false);
   std::shared_ptr<spdlog::async_logger> logger = Open(file_, writer_, is_over);
-  // If the path still leads to the same file, the waiting lines are kept, because one of them may be partly written.
+  // If the path still leads to the same file, the waiting lines stay, because one of them may be partly written.
   if (FileOf(*logger).IsSameFile(FileOf(*logger_))) return;
   is_over_->store(true);
   is_over_ = std::move(is_over);

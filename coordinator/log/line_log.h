@@ -25,8 +25,8 @@ class LineLog {
 
   /// Queues a line. While the file cannot be written, up to 8,192 lines wait; then the oldest waiting line is lost.
   void Write(std::string_view line);
-  /// Opens a new file when the old file was moved away. Waiting lines that the old file cannot take at once are lost.
-  /// On failure throws Error and continues with the old file.
+  /// Opens a new file when the old file was moved away. Waiting lines are lost if writing them to the old file fails
+  /// once more. On failure throws Error and continues with the old file.
   void Reopen();
 
  private:

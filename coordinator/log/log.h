@@ -28,8 +28,8 @@ void SetLogFormat(LogFormat format);
 std::string LineOfProgram(const std::string& line);
 
 /// While this object lives, messages of this thread begin with "NAME: ", or have the field `part`. To pass the name on
-/// to a new thread, create `const LogName named(name)` there, where `name` is Current() of the thread that starts it.
-/// An empty name adds nothing.
+/// to a new thread, create `const LogName named(name)` on the new thread; `name` is Current() of the thread that starts
+/// it. An empty name adds nothing.
 class LogName {
  public:
   explicit LogName(std::string name);

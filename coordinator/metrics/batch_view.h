@@ -13,7 +13,7 @@ struct BatchView {
   bool over = false;
   int64_t created_at = 0, expires_at = 0, ended_at = 0;
   int64_t total = 0, completed = 0, failed = 0;  // requests; total is 0 until the input file has been read
-  int running = 0;                               // requests that are in the engine or on their way there
+  int running = 0;                               // requests that are in the engine or on their way to it
   std::string why_waiting;                       // empty: the batch does not wait
 };
 

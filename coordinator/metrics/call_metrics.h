@@ -25,7 +25,7 @@ struct FinishedCall {
 };
 
 /// Metrics of calls, on whichever replica they were computed. Names and bucket bounds are vLLM's; some bounds are
-/// finer, because small models in a CPU's cache are faster. Used on the I/O thread only.
+/// finer, because small models in a CPU's cache are faster. Only the I/O thread uses this class.
 class CallMetrics {
  public:
   CallMetrics(prometheus::Registry& registry, const std::string& model_name);

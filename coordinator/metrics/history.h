@@ -11,7 +11,7 @@
 
 namespace quire {
 
-/// One bucket of a histogram, with the number of all values so far that are at most `bound`.
+/// One bucket of a histogram, with the number of all observed values that are at most `bound`.
 struct CountedBucket {
   double bound = 0;
   uint64_t at_most = 0;

@@ -46,8 +46,8 @@ HttpMetrics::HttpMetrics(prometheus::Registry& registry) : registry_(registry) {
 
 HttpMetrics::~HttpMetrics() = default;
 
-/// Counts a request. Keeps the series that it has looked up, because a look-up in the registry takes longer than the
-/// rest of this function.
+/// Counts a request. Stores the series that it has looked up, because a look-up in the registry takes longer than
+/// everything else in this function.
 void HttpMetrics::Observe(std::string_view route, const RequestRecord& record) {
   const std::string method = MethodLabel(record.method);
   std::unique_ptr<Endpoint>& endpoint = endpoints_[{std::string(route), method}];

@@ -16,7 +16,7 @@ class Registry;
 namespace quire {
 
 /// Metrics of HTTP requests on the data port and the admin port. Their names are those of Python servers that export
-/// metrics to Prometheus, such as http_requests_total. Used on the I/O thread only.
+/// metrics to Prometheus, such as http_requests_total. Only the I/O thread uses this class.
 class HttpMetrics {
  public:
   explicit HttpMetrics(prometheus::Registry& registry);

@@ -63,7 +63,7 @@ struct Metrics::All {
   HttpMetrics http;
   ProcessMetrics process;
   std::vector<std::unique_ptr<OfModel>> models;
-  std::optional<BatchMetrics> batches;  // absent when the server keeps no batches
+  std::optional<BatchMetrics> batches;  // absent when the server has no batch directory
 };
 
 Metrics::Metrics(const std::vector<Topology>& models) : all_(std::make_unique<All>(models)) {}

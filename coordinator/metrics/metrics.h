@@ -14,7 +14,7 @@
 
 namespace quire {
 
-/// All metrics of the server, as one page in Prometheus' text format. Used on the I/O thread only.
+/// All metrics of the server, as one page in Prometheus' text format. Only the I/O thread uses this class.
 class Metrics {
  public:
   /// `models`: the topology of each model (ModelTopology).
@@ -34,7 +34,7 @@ class Metrics {
   /// Forgets the numbers of the model's replicas and of its blocks in --kv-disk, because its workers have ended. These
   /// counters begin at zero again.
   void Forget(size_t model);
-  /// Returns the page. batches: nullopt when the server keeps no batches.
+  /// Returns the page. batches: nullopt when the server has no batch directory.
   std::string Page(const std::optional<BatchNumbers>& batches = std::nullopt);
 
  private:

@@ -15,8 +15,8 @@ class ProcessMetrics {
   explicit ProcessMetrics(prometheus::Registry& registry);
   ~ProcessMetrics();
 
-  /// Reads memory, processor time and the number of open files anew. Memory sizes that cannot be read keep their last
-  /// values.
+  /// Reads memory, processor time and the number of open files anew. The metric of a memory size that cannot be read
+  /// does not change.
   void Update();
 
  private:

@@ -152,8 +152,8 @@ void ReplicaMetrics::Engine::Blocks(const ReplicaSnapshot& now) {
           static_cast<double>(now.host_found));
 }
 
-/// Sets vllm:cache_config_info, from whose labels gateways read the number of blocks. The number may change when a
-/// group is replaced by a group of another shape.
+/// Sets vllm:cache_config_info. Gateways read the number of blocks from its labels. The number may change when a group
+/// is replaced by a group of another shape.
 void ReplicaMetrics::Engine::CacheShape(const ReplicaSnapshot& now) {
   if (shape != nullptr && shape_blocks == now.blocks.total && shape_host_blocks == now.host_blocks.total) return;
   if (shape != nullptr) shape->Set(0);

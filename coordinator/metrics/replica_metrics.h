@@ -14,7 +14,7 @@ class Registry;
 namespace quire {
 
 /// Metrics of each replica (requests, tokens, blocks, steps, ranks, losses and journal), of clients, and of moves
-/// between replicas. Used on the I/O thread only.
+/// between replicas. Only the I/O thread uses this class.
 class ReplicaMetrics {
  public:
   ReplicaMetrics(prometheus::Registry& registry, const Topology& topology, int num_replicas);

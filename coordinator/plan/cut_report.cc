@@ -190,7 +190,7 @@ class Comparison {
                    .sums = 0,
                    .wait = WaitOf(one, rows),
                    .largest_stage = PartOfLargestStage(model_, one.cut().stage_layers)};
-    // The time to compute includes all-reduces within a host, so only those between hosts are counted here.
+    // The time to compute includes all-reduces within a host, so only the waits between hosts are counted as sums.
     if (one.SpansHosts()) speed.sums = WaitsOf(model_.spec(), parallel.tensor, parallel.pipeline).sums;
     return speed;
   }

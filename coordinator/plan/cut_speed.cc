@@ -32,7 +32,8 @@ std::map<int, int> RanksByHost(const GroupCut& cut, const std::vector<int>& host
   return ranks;
 }
 
-/// Returns the seconds in which each host sends the parts of its ranks, `bytes` bytes each, to every other host.
+/// Returns the seconds in which each host sends the parts of its ranks, `bytes` bytes each, to every other host; 0 with
+/// a single host.
 double Exchange(const HostLink& link, const std::map<int, int>& ranks_by_host, int64_t bytes) {
   if (ranks_by_host.size() == 1) return 0;
   const int most = std::ranges::max(std::views::values(ranks_by_host));
@@ -45,8 +46,8 @@ double Exchange(const HostLink& link, const std::map<int, int>& ranks_by_host, i
   return seconds;
 }
 
-/// Returns the seconds in which the ranks of the stage before `to` give their parts of the rows to the ranks at the
-/// same indices in stage `to`, which then join the parts. `bytes`: bytes of all rows.
+/// Returns the seconds in which the rows go from the stage before `to` to stage `to`: each rank sends its part to the
+/// rank with the same index, and the ranks of stage `to` then join the parts. `bytes`: bytes of all rows.
 double HandOver(const HostLink& link, const GroupCut& cut, const std::vector<int>& host_of_rank, int to,
                 int64_t bytes) {
   const int64_t part = bytes / cut.stage_size();

@@ -21,8 +21,8 @@ struct CutWait {
   double turn = 0;  // seconds for the rows from the first stage to the last one, and for the sampled tokens back
 };
 
-/// Computes the waits of a step of `rows` rows from the link. host_of_rank: for each rank, a number that stands for its
-/// host. row_bytes: bytes of one token's row. All-reduces and hand-overs within a host are taken as instant.
+/// Computes the waits of a step of `rows` rows from the link. host_of_rank: for each rank, the number of its host.
+/// row_bytes: bytes of one token's row. All-reduces and hand-overs within a host are taken as instant.
 CutWait WaitOver(const HostLink& link, const GroupCut& cut, const std::vector<int>& host_of_rank, int64_t row_bytes,
                  int64_t rows);
 
@@ -47,7 +47,7 @@ struct CutSpeed {
     return std::max(stages + wait.turn, stages * largest_stage * std::min(streams, pipeline));
   }
   double tokens_a_second() const { return streams / seconds(); }
-  /// Returns "-tp 2 -pp 1", or "-tp 1 on one host".
+  /// Returns a text such as "-tp 2 -pp 1" or "-tp 1 on one host".
   std::string Name() const;
 };
 

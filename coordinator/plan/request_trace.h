@@ -17,7 +17,7 @@ struct TracedRequest {
   std::vector<int64_t> hashes;
 };
 
-/// The number of tokens that one hash of a trace stands for.
+/// The number of tokens that one hash of a trace represents.
 inline constexpr int kTraceBlock = 512;
 
 /// Reads a trace in Mooncake's format: a JSON object on each line with timestamp (milliseconds), input_length,

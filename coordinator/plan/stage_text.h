@@ -20,11 +20,11 @@ StepWaits WaitsOf(const ModelSpec& spec, int tensor, int stages);
 /// Returns the first layer of the rank's stage, and the first layer of the stage after it.
 std::pair<int64_t, int64_t> LayersOf(const ModelSpec& spec, const GroupCut& cut, Rank rank);
 
-/// Returns "stage 1 of 2 (layers 0 to 18), "; empty without a pipeline.
+/// Returns a text such as "stage 1 of 2 (layers 0 to 18), "; empty without a pipeline.
 std::string StageText(const ModelSpec& spec, const GroupCut& cut, Rank rank);
 
-/// Returns lines that say how often the ranks wait for each other in a step, and how often they would if as many ranks
-/// were divided into other stages. Returns no lines for one rank.
+/// Returns lines with the number of waits of the ranks for each other in a step, and the number of waits if the same
+/// ranks were divided into other stages. Returns no lines for one rank.
 std::vector<std::string> WaitLines(const ModelSpec& spec, const GroupCut& cut);
 
 }  // namespace quire

@@ -15,7 +15,7 @@ namespace {
 constexpr double kLeastSeconds = 1;  // least time measured, because other programs use the cores, too
 
 /// Returns the topology of one stage of `ranks` workers on this host, with KV blocks for the longest run of `streams`
-/// sequences.
+/// sequences. With recurrent states, the number of blocks stays as in `whole`.
 Topology StageHere(const Topology& whole, const ModelSpec& spec, int ranks, int threads, int streams) {
   Topology one = whole;
   one.nodes.clear();
@@ -34,7 +34,8 @@ Topology StageHere(const Topology& whole, const ModelSpec& spec, int ranks, int 
   return one;
 }
 
-/// Returns the mean seconds between a batch's tokens from the time when all its requests have a token.
+/// Returns the mean seconds between a batch's tokens from the time when all its requests have a token; 0 if no token
+/// follows.
 double StepSeconds(const BatchTimes& times) {
   double begin = 0, end = 0;
   for (const auto& tokens : times.tokens) begin = std::max(begin, tokens.front());

@@ -8,7 +8,7 @@ namespace quire {
 HttpResponse NotReady();
 
 /// Returns the data port's answer before the workers are ready, without reading a body: status 200 for /health and
-/// /ping, which ask only whether this process lives; otherwise NotReady().
+/// /ping, which tell only whether this process lives; otherwise NotReady().
 HttpResponse AnswerBeforeReady(const HttpRequest& request);
 
 }  // namespace quire

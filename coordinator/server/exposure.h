@@ -10,7 +10,7 @@ namespace quire {
 /// The machines from which an address can be reached.
 enum class Reach { kLoopback, kNetwork, kWildcard, kUnknown };  // kUnknown: not an IP address
 
-/// Returns the reach of an IPv4 or IPv6 address in any notation, or of "localhost". Never asks a name server.
+/// Returns the reach of an IPv4 or IPv6 address in any notation, or of "localhost". Does not ask a name server.
 Reach ReachOf(const std::string& address);
 
 /// Throws Error, which begins with `where` and names the remedy, for ports that other machines could use without keys,

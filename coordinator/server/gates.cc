@@ -115,7 +115,7 @@ void Gates::ReloadOnSignal(boost::asio::io_context& io, std::function<void()> al
   AwaitSignal();
 }
 
-/// Warns of limits whose name is in no key file and may be misspelt, because they apply to no client.
+/// Warns of limits for names that are in no key file: such a name may be misspelt, and the limit applies to no client.
 void Gates::WarnOfLimitsWithoutKey() const {
   const std::vector<ApiKey>& keys = data.keys().keys();
   std::vector<std::string> unknown;

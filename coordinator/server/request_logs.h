@@ -24,7 +24,7 @@ class RequestLogs {
   /// Wraps the admin port's service so that its changing requests are logged (audit_log.h).
   HttpService Audit(HttpService service);
   /// Opens new log files after the old files were moved away (SIGHUP). If a file cannot be created, logs an error and
-  /// keeps the old file.
+  /// goes on with the old file.
   void Reopen();
 
  private:

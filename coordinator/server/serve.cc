@@ -286,8 +286,8 @@ class Server {
     After(std::chrono::milliseconds(20), [this, deadline] { AwaitIdle(deadline); });
   }
 
-  /// Waits a moment in which clients with an answer may ask again, stops accepting connections, and ends the server
-  /// after another moment in which answers are sent.
+  /// Waits for kLastAnswers, in which clients that got an answer may send another request. Then stops accepting
+  /// connections, and ends the server after a further wait in which answers are sent.
   void Leave() {
     After(kLastAnswers, [this] {
       data_server_->StopAccepting();
@@ -340,7 +340,7 @@ class Server {
   std::unique_ptr<Gates> gates_;
   RequestLogs logs_;
   ModelRoster models_;
-  std::unique_ptr<BatchStore> kept_;  // the store of files and batches; null: the server keeps none
+  std::unique_ptr<BatchStore> kept_;  // the store of files and batches; null: there is no batch directory
   ByteBudget data_memory_, admin_memory_{{kAdminMemoryBytes, kAdminMemoryBytes}};  // connections hold leases of both
   std::mutex io_mutex_;  // guards the pointer io_ against engine threads
   std::unique_ptr<asio::io_context> io_;

@@ -16,9 +16,9 @@ class SettingsFile {
   explicit SettingsFile(std::function<Topology()> read) : read_(std::move(read)), last_(read_()) {}
 
   /// Reads the settings again. Keys that can change while the server runs, and that differ from the last reading, take
-  /// effect, and replace changes that an operator has made over the admin port. Logs a warning for other keys that
-  /// differ, which need a restart. Settings with a mistake change nothing, and the error is logged. Without `control`,
-  /// which exists once the server is ready, reads nothing.
+  /// effect. They replace changes that an operator has made over the admin port. Logs a warning for other keys that
+  /// differ, because they need a restart. If the settings have a mistake, nothing changes, and the error is logged.
+  /// Reads nothing while `control` is null, before the server is ready.
   void Follow(boost::asio::io_context& io, AdminControl* control);
 
  private:

@@ -37,8 +37,8 @@ class StopMatcher {
   static uint32_t Extended(const Stop& stop, uint32_t matched, char byte);
 
   std::shared_ptr<const std::vector<Stop>> stops_;
-  bool include_stop_;              // keep the stop string itself in the text
-  std::vector<uint32_t> matched_;  // per stop string: the number of its leading bytes with which the text so far ends
+  bool include_stop_;              // the stop string stays in the text
+  std::vector<uint32_t> matched_;  // per stop string: the number of its leading bytes at the end of the text
   std::string held_;
 };
 

@@ -44,7 +44,7 @@ class TraceExporter {
   TraceExporter(const TraceExporter&) = delete;
   TraceExporter& operator=(const TraceExporter&) = delete;
 
-  /// Adds the spans of a request that has just ended. May be called from any thread; does not wait.
+  /// Adds the spans of a request that has just ended. Any thread may call it. It does not wait.
   void Add(const RequestRecord& record);
 
   /// Returns the number of spans that the collector did not get.

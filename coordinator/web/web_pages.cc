@@ -14,7 +14,8 @@ std::string_view FolderOf(WebPage page) { return page == WebPage::kDashboard ? "
 
 bool IsPath(WebPage page, std::string_view path) { return path == "/" || (page == WebPage::kChat && path == "/chat"); }
 
-/// Returns the path in web/pages/ of the file that `path` asks for; empty when `path` does not belong to the page.
+/// Returns the path in web/pages/ of the file for the request path `path`; empty when `path` does not belong to the
+/// page.
 std::string FileOf(WebPage page, std::string_view path) {
   if (IsPath(page, path)) return std::string(FolderOf(page)) + "index.html";
   if (!path.starts_with(kPrefix)) return "";
@@ -32,7 +33,7 @@ std::string TypeOf(std::string_view file) {
 }
 
 /// Returns the headers that protect a page: they allow scripts, styles, pictures and connections of this server only,
-/// forbid frames around the page, and keep browsers from sending referrers.
+/// forbid frames around the page, and tell browsers not to send referrers.
 const std::vector<std::pair<std::string, std::string>>& Protections() {
   static const std::vector<std::pair<std::string, std::string>> headers = {
       {"Content-Security-Policy",

@@ -46,9 +46,9 @@ void AttentionItems::SortByTables(const PagedAttentionParams& p) {
 
 /// Groups sequences that share leading blocks. The sequences are ordered by block table, so neighbours share the most;
 /// a group shares as many blocks as its least similar neighbours. A new member may lower the number of blocks that the
-/// earlier members share. A sequence joins only if the group then saves at least as many reads of blocks as without
-/// that sequence, shares at least kWorthSharing slots, and has at most `most_queries` queries. A sequence starts no
-/// group if it shares fewer blocks with the next sequence than that sequence shares with its own successor.
+/// earlier members share. A sequence joins a group only if the group then saves at least as many reads of blocks as
+/// before, shares at least kWorthSharing slots, and has at most `most_queries` queries. A sequence starts no group if
+/// it shares fewer blocks with the next sequence than that sequence shares with its own successor.
 void AttentionItems::AddGroups(const PagedAttentionParams& p, int64_t most_queries) {
   SortByTables(p);
   for (size_t i = 0; i < few_.size();) {

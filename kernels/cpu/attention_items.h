@@ -7,8 +7,9 @@
 namespace quire::kernels {
 
 /// Cuts a call of paged attention into items for one KV head each, which threads take one by one. Prompts are cut into
-/// tiles of queries. Sequences with few queries whose block tables begin with the same blocks (a prefix that the cache
-/// shares) are in one item, as long as every thread still has work. The storage is reused between calls.
+/// tiles of queries. Sequences with few queries may have block tables that begin with the same blocks (a shared
+/// prefix). Such sequences are in one item, as long as every thread still has work. The storage is reused between
+/// calls.
 class AttentionItems {
  public:
   void Cut(const PagedAttentionParams& params, int num_threads);

@@ -64,8 +64,8 @@ class Router {
     }
   }
 
-  /// Fills `places` with the indices of the highest numbers, the highest number first. No index occurs twice, even if
-  /// numbers are NaN.
+  /// Fills `places` with the indices of the highest numbers in `numbers`, the highest number first. No index occurs
+  /// twice, even if numbers are NaN.
   static void Best(std::span<const float> numbers, std::span<int32_t> places) {
     size_t count = 0;
     for (size_t i = 0; i < numbers.size(); ++i) {

@@ -101,7 +101,7 @@ void IQ4NLAsQ8(const std::byte* in, std::byte* out) {
   for (int i = 0; i < kQuantBlock; ++i) out[2 + i] = static_cast<std::byte>(UnevenOf(in + 2, i));
 }
 
-/// Converts iq4_xs to q8_0: keeps the integers (kUneven), and rounds each block's scale to fp16.
+/// Converts iq4_xs to q8_0: nibbles become the integers of kUneven, and each block's scale is rounded to fp16.
 void IQ4XSAsQ8(const std::byte* in, std::byte* out) {
   for (int block = 0; block < kSuperBlock / kQuantBlock; ++block) {
     PutHalf(GetHalf(in) * static_cast<float>(UnevenScale(in, block)), out);
@@ -110,14 +110,14 @@ void IQ4XSAsQ8(const std::byte* in, std::byte* out) {
   }
 }
 
-/// Converts q5_0 to q8_0: keeps the integers, less the 16 that q5_0 adds to them.
+/// Converts q5_0 to q8_0: the integers stay, without the 16 that q5_0 adds to them.
 void Q5AsQ8(const std::byte* in, std::byte* out) {
   const FiveBits quants{in + 2, in + 6};
   std::memcpy(out, in, 2);
   for (int i = 0; i < kQuantBlock; ++i) out[2 + i] = static_cast<std::byte>(quants[i] - 16);
 }
 
-/// Converts q4_k to q4_1: keeps the nibbles, and rounds each block's scale and minimum to fp16.
+/// Converts q4_k to q4_1: the nibbles stay, and each block's scale and minimum are rounded to fp16.
 void Q4KAsQ4(const std::byte* in, std::byte* out) {
   const float d = GetHalf(in), least = GetHalf(in + 2);
   const SixBitScales scales{in + 4};

@@ -1,4 +1,4 @@
-// Decodes GGUF's formats of 1 to 3 bits. A code of iq1 or iq2 stands for 8 numbers, a code of iq3 for 4
+// Decodes GGUF's formats of 1 to 3 bits. A code of iq1 or iq2 encodes 8 numbers, a code of iq3 encodes 4
 // (quant_grids.h). The signs of iq2's and iq3's numbers are stored separately. In tq1_0 and tq2_0 numbers are -1, 0 or
 // 1, and a byte holds five or four of them.
 #include "kernels/cpu/grid_quants.h"

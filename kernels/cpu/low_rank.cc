@@ -14,8 +14,8 @@ namespace quire::kernels {
 namespace {
 
 /// A thread computes both products of an item for at most kMostRows rows, so that the rows' sums for a block of panels
-/// stay in the first-level cache, and for at least kLeastRows rows if there are enough, so that rows share each load of
-/// a weight.
+/// stay in the first-level cache. It takes at least kLeastRows rows, if there are so many, so that rows share each load
+/// of a weight.
 constexpr int64_t kMostRows = 24, kLeastRows = 4, kUpPanels = 16;
 /// The number of items per thread, so that all threads end at about the same time.
 constexpr int64_t kItemsPerThread = 4;

@@ -12,8 +12,8 @@ namespace quire::kernels {
 
 namespace {
 
-/// Returns scratch memory for `floats` floats. Each thread keeps its memory between calls, so that a step allocates
-/// nothing.
+/// Returns scratch memory for `floats` floats. Each thread uses its memory again in later calls, so that a step
+/// allocates nothing.
 float* ThreadScratch(int64_t floats) {
   thread_local std::vector<float> scratch;
   if (static_cast<int64_t>(scratch.size()) < floats) scratch.resize(static_cast<size_t>(floats));

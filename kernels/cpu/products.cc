@@ -55,7 +55,7 @@ class PreparedRows {
   PreparedRows(const CpuStream& stream, const Rows& rows, std::span<const PackedWeight> weights,
                Activations activations)
       : table_(ActiveTable()), rows_(rows), activations_(activations) {
-    thread_local IntegerBuffer<int16_t> words;  // kept between calls, so that a step allocates nothing
+    thread_local IntegerBuffer<int16_t> words;  // used again in later calls, so that a step allocates nothing
     thread_local IntegerBuffer<int8_t> bytes;
     const auto in_int16 = [&](const PackedWeight& w) { return IsQuantized(w.type) && !InInt8(w); };
     if (std::ranges::any_of(weights, in_int16)) x16_ = words.Fill(stream, rows, table_.quantize_int16);

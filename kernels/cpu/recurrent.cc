@@ -1,5 +1,5 @@
 // The CPU ops of layers with a recurrent state. Each op checks its parameters, does the work that all parts share, and
-// splits the rest of the work into parts.
+// splits the other work into parts.
 #include <cmath>
 #include <utility>
 #include <vector>

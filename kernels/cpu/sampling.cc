@@ -71,8 +71,8 @@ double Mass(std::span<const Ranked> ranked) {
   return std::accumulate(ranked.begin(), ranked.end(), 0.0, [](double sum, const Ranked& r) { return sum + r.weight; });
 }
 
-/// Returns the tokens with the highest logits, sorted by id: at least `count` tokens with at least the weight `mass`
-/// together, or all tokens that have a weight.
+/// Returns the tokens with the highest logits, sorted by id: at least `count` tokens, with a total weight of at least
+/// `mass`, or all tokens that have a weight.
 std::vector<Ranked> Head(std::span<const float> logits, const Weights& weights, float max, float temperature,
                          size_t count, double mass) {
   std::vector<Ranked> head;
@@ -89,9 +89,10 @@ std::vector<Ranked> Head(std::span<const float> logits, const Weights& weights, 
 }
 
 /// Finds the last token of the shortest prefix, in the order of falling logits, whose amounts sum up to `enough`;
-/// returns the last token of all if no prefix has enough. `amount` returns a token's contribution. `ranked` is sorted
-/// by id. Buckets of equal ranges of logits narrow the search to the tokens around the end of the prefix, and only
-/// these tokens are sorted. So sampling takes time proportional to the row's length, whatever the request's settings.
+/// returns the last token in this order if no prefix has enough. `amount` returns a token's contribution. `ranked` is
+/// sorted by id. Buckets of equal ranges of logits narrow the search to the tokens around the end of the prefix, and
+/// only these tokens are sorted. So sampling takes time proportional to the row's length, whatever the request's
+/// settings.
 template <class Amount>
 Ranked LastOfHead(std::span<const Ranked> ranked, double enough, Amount amount) {
   constexpr size_t kBuckets = 1024, kFew = 64;
@@ -127,7 +128,7 @@ Ranked LastOfHead(std::span<const Ranked> ranked, double enough, Amount amount) 
 }
 
 /// Reduces `ranked` to the shortest prefix, in the order of falling logits, whose amounts sum up to `enough`, but to at
-/// least one token. Keeps the order by id.
+/// least one token. The tokens stay in the order of their ids.
 template <class Amount>
 void KeepHead(std::vector<Ranked>& ranked, double enough, Amount amount) {
   const Ranked last = LastOfHead(ranked, enough, amount);

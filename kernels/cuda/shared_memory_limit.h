@@ -7,12 +7,12 @@
 namespace quire::kernels {
 
 /// The shared memory that the driver allows one kernel's thread blocks to use, for each device. The limit is never
-/// lowered, because a lower limit would break a launch that another thread is about to make. The driver is told a new
-/// limit only when a kernel needs more, because telling the driver takes the driver's lock.
+/// lowered, because a lower limit would break a launch that another thread is about to make. The limit is raised only
+/// when a kernel needs more, because the driver's call takes the driver's lock.
 class SharedMemoryLimit {
  public:
-  /// Returns once thread blocks on the device may use `bytes` bytes. If they may not yet, calls raise(), which tells
-  /// the driver.
+  /// Returns once thread blocks on the device may use `bytes` bytes. If the present limit is lower, calls raise(),
+  /// which tells the driver the new limit.
   template <class Raise>
   void Allow(int device, int bytes, Raise raise) {
     std::atomic<int>& allowed = allowed_.at(static_cast<size_t>(device));

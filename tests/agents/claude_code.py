@@ -5,7 +5,7 @@ import subprocess
 from frame import Agent, Call, Say, stands_for
 
 MODEL = "small"
-# This text replaces Claude Code's own instructions of 7 KB, with which, and with all tools, a prompt would exceed a small model's context.
+# This text replaces Claude Code's own instructions of 7 KB. With these and with all tools, a prompt would exceed a small model's context.
 SYSTEM = "You are a coding agent. Work with the tools that you have, one step at a time, and say when the task is done."
 TOOLS = "Bash,Read,Edit,Write"
 TASK = "Write a small program that counts words, with a check, run it, mend what fails, and say when you are done."
@@ -14,7 +14,8 @@ CHECK = 'from words import count\nassert count("one  two\\nthree") == 3, count("
 
 
 def turns_in(work):
-    """Returns the answers that the proxy forces the model to give, one per turn. work: the agent's working folder."""
+    """Returns the answers that the proxy forces the model to give, one for each of the agent's requests. work: the agent's working
+    folder."""
 
     def bash(command):
         return Call("Bash", command=command)

@@ -21,7 +21,7 @@ name = "Quire"
 base_url = "{url}/v1"
 wire_api = "responses"
 """
-# This text replaces Codex's own instructions of 17 KB, which take half of a small model's context.
+# This text replaces Codex's own instructions of 17 KB, which would take half of a small model's context.
 INSTRUCTIONS = "You are a coding agent. Work with the tools that you have, one step at a time, and say when the task is done.\n"
 TASK = "Write a small package of greetings with tests, run them, mend what fails, and say when you are done."
 

@@ -1,5 +1,6 @@
-"""Runs an unchanged coding agent with Quire: a network namespace without access to the Internet, a server with two workers, a
-proxy that leaves the model one possible answer for each turn, a worker killed in the middle, and a report. An agent is a subclass
+"""Runs an unchanged coding agent with Quire: a network namespace without access to the Internet, a server with two workers, a proxy that
+leaves the model one possible answer for each turn (a request of the agent and its answer), a worker killed in the middle, and a report. An
+agent is a subclass
 of Agent (README.md)."""
 import ctypes
 import fcntl
@@ -65,8 +66,8 @@ class Agent:
         agent; work: its working folder; url: the server, without a path."""
         raise NotImplementedError
 
-    # Methods for the agent's dialect. A forced call is a call of a tool that exists only for this turn, and whose
-    # schema allows one value. Every request offers the tools of all turns, so that prompts begin alike. The agent sees
+    # Methods for the agent's dialect. A forced call is a call of a tool that exists only for this turn. The tool's schema allows one value.
+    # Every request offers the tools of all turns, so that all prompts have the same beginning. The agent sees
     # and sends the tool's usual name.
 
     def done(self, body):
@@ -89,12 +90,12 @@ class Agent:
 
 
 def stands_for(number):
-    """Returns the name of the tool that exists only for turn `number` (from 1)."""
+    """Returns the name of the tool that exists only for turn `number`. The first turn is 1."""
     return f"t{number:02}"
 
 
 def enter_namespace():
-    """Starts this program again in a network namespace with only a loopback of its own; there, brings the loopback up."""
+    """Starts this program again in a network namespace that has only its own loopback. In that namespace, brings the loopback up."""
     if os.environ.get(INSIDE):
         _loopback_up()
         names = [name for _, name in socket.if_nameindex()]
@@ -134,7 +135,7 @@ class Turns:
         self.lock = threading.Lock()
         self.rows = []       # one row per turn
         self.failures = []   # (method, path, status, text) of every answer with status 400 or more
-        self.others = []     # (method, path) of requests that are not turns
+        self.others = []     # (method, path) of requests that are no turns
 
 
 class Proxy(PassingProxy):
@@ -274,8 +275,8 @@ def _die_with_parent():
 
 
 def _files(folder):
-    """Returns the files in the folder and below by name with their content, without names that begin with a dot: these belong to the
-    agent."""
+    """Returns the files in the folder and below by name with their content, without files whose names begin with a dot: such files belong
+    to the agent."""
     found = {}
     for base, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]

@@ -21,7 +21,7 @@ class PassingProxy(http.server.ThreadingHTTPServer):
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def request(self, method, path, raw):
-        """Returns the body to send in place of `raw`, and a note that answer() gets. path: without the query."""
+        """Returns the body to send in place of `raw`, and a note, which is passed to answer(). path: without the query."""
         return raw, None
 
     def answer(self, method, path, note, response):

@@ -4,10 +4,10 @@ pieces of English text. Prints a Markdown table. Run by hand; other programs may
 
   tests/bench/accuracy.py [--build build] [--texts 400] [--llama PATH/llama-server] EXACT-MODEL "MODEL [OPTION...]"...
 
-The text is this repository's own Markdown, cut at random places. A row of the table has three numbers. The first is how often the
-likeliest token equals that of the first row. The second is how far log-probabilities differ for tokens that are among the ten likeliest
-in both rows: the mean, and the 99th percentile. The third is the perplexity of the first token of the text's own next word, over
-those places where the ten likeliest tokens of every row contain it."""
+The text is this repository's own Markdown, cut at random places. A row of the table has three numbers. The first is how often the likeliest
+token equals that of the first row. The second is how far log-probabilities differ for tokens that are among the ten likeliest in both rows:
+the mean, and the 99th percentile. The third is the perplexity of the first token of the text's own next word, over the places where the ten
+likeliest tokens of every row contain this token."""
 import argparse
 import glob
 import json

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""adapters.py QUIRE MODEL [--rounds N] [--flags "..."] [--streams N] [--tokens N] [--prompt N] [--rank N] [--adapters N]: measures what LoRA
-adapters cost. Makes adapters of random numbers for all linear matrices of a Llama (a directory with config.json; --flags "--load-format dummy"
-gives it random weights), and starts one server with all of them. Sends concurrent streams in turns: all to the base model, all to one
-adapter, and to N adapters in rotation. Prints a table in Markdown with a row for each kind of turn. It has the tokens per second (the median
-of the rounds), how much slower this is than the base model (the median of the rounds, each compared with the base model's turns before and
-after it), and all rounds. It has the same numbers for the workers' processor time, which other programs disturb less. Give each worker one
-thread, because a single thread never spins."""
+"""adapters.py QUIRE MODEL [--rounds N] [--flags "..."] [--streams N] [--tokens N] [--prompt N] [--rank N] [--adapters N]: measures what
+LoRA adapters cost. Makes adapters of random numbers for all linear matrices of a Llama (a directory with config.json; --flags
+"--load-format dummy" gives it random weights), and starts one server with all of them. Sends concurrent streams in turns: in one turn all
+to the base model, in another all to one adapter, and in another to N adapters in rotation. Prints a table in Markdown with a row for each
+kind of turn. The table has the tokens per second (the median of the rounds), how much slower this is than the base model (the median of the
+rounds, each compared with the base model's turns before and after it), and all rounds. It has the same numbers for the workers' processor
+time, which other programs disturb less. Give each worker one thread, because a single thread never spins."""
 import argparse
 import concurrent.futures
 import json

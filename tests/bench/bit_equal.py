@@ -6,8 +6,8 @@ Run by hand; other programs may run at the same time.
 
 A build is a folder with quire and quire-worker. Without MODEL, the script uses the models of tests/golden that have tokenizers, and random
 models of the Llama and Mistral families in fp32, fp16 and bf16: unchanged, quantised, and with every type of KV cache. Requests are sent
-one after another and all at once, with greedy sampling and with a seed, and ask for the 20 likeliest tokens at every position. Prints a
-line for each model, its options and a number of ranks. Ends with status 1 if anything differs."""
+one after another and all at the same time, with greedy sampling and with a seed, and ask for the 20 likeliest tokens at every position.
+Prints a line for each model, its options and a number of ranks. Ends with status 1 if anything differs."""
 import argparse
 import concurrent.futures
 import json

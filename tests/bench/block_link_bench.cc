@@ -71,8 +71,8 @@ struct Case {
   bool tcp, keys;
 };
 
-/// Returns the bytes of each block that rank `self` of `selves` ranks exchanges with each rank of the other side. Every
-/// rank of a side has an even part of each block. Two ranks exchange the bytes that both have.
+/// Returns the bytes of each block that rank `self` of `selves` ranks exchanges with each rank of the other group.
+/// Every rank of a group has an even part of each block. Two ranks exchange the bytes that both have.
 std::vector<BlockRuns> RunsOf(size_t self, size_t selves, size_t others) {
   std::vector<BlockRuns> all;
   const size_t own_begin = self * kBlockBytes / selves, own_end = (self + 1) * kBlockBytes / selves;

@@ -104,7 +104,7 @@ def langchain(server, name):
 
     @trials("embeddings")
     def _():
-        # Sends texts, not tokens of a tokenizer that langchain would guess.
+        # Sends texts instead of tokens. For tokens langchain would choose a tokenizer by the model's name.
         embed = OpenAIEmbeddings(base_url=server.url + "/v1", api_key=KEY, model=name, check_embedding_ctx_length=False)
         vectors = embed.embed_documents(["rain", "a dry day"])
         expect(len(vectors) == 2 and len(vectors[0]) == len(embed.embed_query("rain")), len(vectors))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """constrained_load.py MODEL [ROUNDS]: measures how much a grammar slows answers. Runs 32 concurrent chats of 96 tokens on two ranks with
-one thread each, in turns without a grammar and with a JSON schema. Prints the tokens per second of every round, and the medians.
+one thread each, alternately without a grammar and with a JSON schema. Prints the tokens per second of every round, and the medians.
 QUIRE_TEST_BUILD names the build directory."""
 import json
 import os

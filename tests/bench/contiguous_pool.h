@@ -17,7 +17,8 @@ class ContiguousPool {
 
   int64_t num_slots() const { return num_slots_; }
   int64_t num_free() const { return num_free_; }
-  /// Returns the number of free slots in the largest hole, which is the largest region that Allocate() can give now.
+  /// Returns the number of free slots in the largest hole, which is the largest region that Allocate() can give now; 0:
+  /// no hole.
   int64_t largest_hole() const { return by_size_.empty() ? 0 : by_size_.rbegin()->first; }
 
   /// Allocates a region of `size` >= 1 slots from the smallest hole that is large enough (the lowest among equals).

@@ -1,4 +1,4 @@
-// Measures the cost of the coordinator per step. Numbers go to docs/benchmarks; nothing here is a test.
+// Measures the cost of the coordinator per step. Numbers go to docs/benchmarks; nothing in this file is a test.
 //   build/tests/coordinator_bench
 #include <benchmark/benchmark.h>
 #include <stdlib.h>

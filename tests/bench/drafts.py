@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """drafts.py QUIRE MODEL [--draft SMALL] [--ids] [--rounds N] [--flags "..."] [--only WORDS] [--tokens PERCENT]: measures what speculation
-gains. Starts a server on MODEL for each method, and sends all servers the same requests in turns. Every turn has other requests. The
+gains. Starts a server on MODEL for each method, and sends all servers the same requests in turns. No two turns have the same requests. The
 methods are: no drafts, ngram, suffix and auto; with --draft: no drafts, and the draft model SMALL. With --ids the requests are token ids,
 for models whose weights mean nothing (--load-format dummy): answers that repeat themselves, and answers that do not. --only runs only the
 loads whose names contain WORDS, and --tokens scales the length of the answers (in percent; default 100). Prints a table in Markdown: the
-tokens per second without drafts, and for each method the ratio to them (the median of the rounds). From the last round the table also
-has, for each method, the number of steps as a share of the steps without drafts, the number of draft tokens, and the number of accepted
-ones. Other programs disturb these numbers less than the speeds. Fails unless all answers, with their log-probabilities, are equal."""
+tokens per second without drafts, and for each method the ratio to them (the median of the rounds). From the last round the table also has,
+for each method, the number of steps as a share of the steps without drafts, the number of draft tokens, and the number of accepted ones.
+Other programs disturb these numbers less than the speeds. Fails unless all answers, with their log-probabilities, are equal."""
 import argparse
 import concurrent.futures
 import json
@@ -49,7 +49,7 @@ class Server:
         return urllib.request.urlopen(urllib.request.Request(url, data, {"Content-Type": "application/json"}), timeout=600)
 
     def counts(self):
-        """Returns the numbers of draft tokens, accepted draft tokens and steps so far."""
+        """Returns the numbers of draft tokens, accepted draft tokens and steps since the server's start."""
         text = self.open("/metrics", admin=True).read().decode()
         steps = json.load(self.open("/admin/status", admin=True))["steps"]
         return [*(sum(float(v) for v in re.findall(rf"vllm:spec_decode_num_{name}_total\{{\S+ (\S+)", text))

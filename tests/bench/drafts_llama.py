@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """drafts_llama.py QUIRE LLAMA_SERVER MODEL.gguf [--rounds N] [--tokens PERCENT]: compares speculation with llama.cpp's on one GGUF file.
 Starts one server for each method: Quire without drafts, with ngram and with suffix; llama-server with each of its methods that need no
-second model. One stream asks every server, in turns, to repeat a source file with an edit; every turn has another edit. --tokens
+second model. One stream asks every server, in turns, to repeat a source file with an edit; each turn asks for another edit. --tokens
 scales the length of the answers (in percent; default 100). Prints a table in Markdown: the tokens per second (the median of the rounds),
 and their ratio to Quire's best method."""
 import argparse

@@ -1,5 +1,5 @@
-// Compares what sampling costs: greedy and sampled rows, with and without a grammar, over the ranks of one host. Run by
-// hand, never by ctest. Results: docs/benchmarks/2026-11-25-constrained-draws.md.
+// Compares what sampling costs: greedy and sampled rows, with and without a grammar, over the ranks of one host. ctest
+// does not run it. Results: docs/benchmarks/2026-11-25-constrained-draws.md.
 //   build/tests/draws_bench MODEL [RANKS [ROWS [STEPS [one of: greedy, greedy-json, drawn, drawn-json]]]]
 // Logits are random numbers over the model's vocabulary, so texts are random within the grammar.
 #include <fmt/format.h>
@@ -99,7 +99,7 @@ class Rank {
     }
   }
   uint64_t sum() const { return sum_; }
-  double TakeSeconds() { return std::exchange(seconds_, 0); }  // seconds of this thread for draws since the last call
+  double TakeSeconds() { return std::exchange(seconds_, 0); }  // seconds this thread sampled since the last call
 
  private:
   void Add(SlotId slot) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares an encoder's speed through HTTP with sentence-transformers in its own process, in turns, on two cores. Also prints the
+"""Compares an encoder's speed through HTTP with sentence-transformers in its own process, alternately, on two cores. Also prints the
 largest difference between corresponding numbers of the vectors. Needs: pip install sentence-transformers
 
   encoders.py MODEL [FLAG...]   flags of `quire serve`; QUIRE_TEST_BUILD is the folder of quire and quire-worker"""

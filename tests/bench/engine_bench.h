@@ -33,8 +33,8 @@ std::vector<EngineRun> RunTraceOnEngine(const Topology& topology, const ModelFil
 std::vector<EngineRun> RunSharingOnEngine(const Topology& topology, const ModelFiles& model,
                                           const std::vector<TraceRequest>& trace, int max_model_len, int width);
 
-/// Measures on the workers how long it takes to move blocks of 1 to 256 tokens to the host (the way back is assumed to
-/// take the same time), and to compute the same tokens.
+/// Measures on the workers how long it takes to move blocks of 1 to 256 tokens to the host (moving them back is assumed
+/// to take the same time), and to compute the same tokens.
 std::vector<RecoveryPoint> MeasureRecovery(const Topology& topology, const ModelFiles& model);
 
 std::string TableOf(const std::vector<EngineRun>& runs);

@@ -1,5 +1,5 @@
-// Measures what many ranks and many replicas cost one coordinator. Numbers go to docs/benchmarks; nothing here is a
-// test.
+// Measures what many ranks and many replicas cost one coordinator. Numbers go to docs/benchmarks; nothing in this file
+// is a test.
 //   build/tests/fleet_bench [REPLICAS [SEQUENCES]]
 // The first part sends the plan of a step to up to 512 ranks over loopback, and takes their answers. The second part
 // simulates fleets of three sizes: real engines on a virtual clock, requests that choose among them as in a server, and
@@ -185,8 +185,8 @@ class Fleet {
  public:
   Fleet(int replicas, int sequences) : replicas_(static_cast<size_t>(replicas)), at_once_(sequences) {}
 
-  /// Keeps `sequences` requests running until three times as many have ended. When a third of them has ended, a quarter
-  /// of the replicas is lost; these replicas return when two thirds have ended.
+  /// Replaces ended requests, so that `sequences` requests run, until three times as many have ended. When a third of
+  /// these has ended, a quarter of the replicas is lost; these replicas return when two thirds have ended.
   void Run() {
     const int64_t total = 3 * int64_t{at_once_};
     const auto begin = Clock::now();

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Measures the time between two tokens of streams while long prompts arrive, for each of several targets. Run by hand, on a machine that does
-nothing else.
+"""Measures the time between two tokens of streams while long prompts arrive, for each of several targets. Run by hand, on a machine that
+does nothing else.
 
   tests/bench/inter_token.py [--build build] [--streams 4] [--prompt 4096] [--seconds 30] [--targets 0,200,100,50] MODEL [OPTION...]
 
-Starts a server for each target (--target-inter-token-latency; 0: none), with OPTIONS of `quire serve`. Each stream has 16 prompt tokens
-and 256 answer tokens, and is followed by another one. Meanwhile different prompts of --prompt tokens come one after another, and each
+Starts a server for each target (--target-inter-token-latency; 0: none), with OPTIONS of `quire serve`. Each stream has 16 prompt tokens and
+256 answer tokens, and is followed by another stream. Meanwhile different prompts of --prompt tokens come one after another, and each
 samples a single token. Prints a table: the times between the tokens of all streams, and how fast the long prompts were computed."""
 import argparse
 import asyncio

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Measures what KV on disk saves: the time to the first token of a conversation's next turn after kill -9 and a restart, on another
-number of workers, with --kv-disk and without it, in turns. Prints a line for each round and the medians.
+"""Measures what KV on disk saves: the time to the first token of a conversation's next turn after kill -9 and a restart, on another number
+of workers, alternately with --kv-disk and without it. Prints a line for each round and the medians.
 
   tests/bench/kv_disk.py MODEL [TOKENS [ROUNDS [flags of quire serve ...]]]"""
 import json

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""long_texts.py [LAYERS [HIDDEN [TOKENS]]]: measures how long other clients' short texts wait while an encoder computes a long text. Serves an XLM-R
-with made-up weights, sends the long text, and meanwhile texts of 30 tokens with another API key, one after the other. Prints the times of the long text alone
-and beside the short ones, of the short texts, and from the moment when a client of a long text leaves until its work has ended. QUIRE_TEST_BUILD names
-the build directory."""
+"""long_texts.py [LAYERS [HIDDEN [TOKENS]]]: measures how long other clients' short texts wait while an encoder computes a long text. Serves
+an XLM-R with made-up weights, sends the long text, and meanwhile texts of 30 tokens with another API key, one after the other. Prints the
+times of the long text alone and beside the short texts, the times of the short texts, and the time from the moment when the client of a
+long text leaves until the work on this text has ended. QUIRE_TEST_BUILD names the build directory."""
 import json
 import os
 import shutil

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Serves a tiny model on two nodes (network namespaces) whose link lies: packets are late, lost or out of order, or pass only one way or
-not at all. Every answer must equal that of one node. Where the link is cut, prints after how long the loss was found.
+"""Serves a tiny model on two nodes (network namespaces) whose link has faults: packets are late, lost or out of order, or pass in only one
+direction or not at all. Every answer must equal the answer of one node. Where the link is cut, prints after how long the loss was found.
 
     tests/bench/lying_link.py [--shapes 2x1,1x2] [--tokens 200] [--streams 4]
 

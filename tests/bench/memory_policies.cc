@@ -19,7 +19,7 @@ namespace {
 /// A step that is planned and not yet committed.
 struct PlannedStep {
   int64_t computed_tokens = 0;
-  int64_t context_tokens = 0;  // keys and values that attention reads, including the step's own
+  int64_t context_tokens = 0;  // keys and values that attention reads, those of the step included
   int batch = 0;               // number of sequences that hold memory
   MemoryUsage usage;           // usage after the step
 };
@@ -68,7 +68,7 @@ class ContiguousServer : public Server {
   std::vector<size_t> Commit() override {
     for (Member& member : running_) {
       member.computed += std::exchange(member.scheduled, 0);
-      if (member.computed == member.known) ++member.known;  // all known tokens are computed, so the next one is drawn
+      if (member.computed == member.known) ++member.known;  // all tokens are computed, so the next one is sampled
     }
     std::vector<size_t> finished;
     std::erase_if(running_, [&](const Member& member) {
@@ -85,7 +85,7 @@ class ContiguousServer : public Server {
  private:
   struct Member {
     size_t index;
-    int known;           // tokens of the prompt and drawn tokens
+    int known;           // prompt tokens and sampled tokens
     int final_slots;     // tokens that are computed when the request ends
     int64_t region;      // size in slots
     int64_t begin = -1;  // first slot
@@ -230,7 +230,7 @@ class PagedServer : public Server {
   std::vector<size_t> finished_;  // requests that finished in the current commit
   Engine engine_;
   std::vector<std::pair<size_t, const Sequence*>> by_slot_;  // the running requests
-  std::vector<SampledToken> draws_;                          // draws for the next Commit
+  std::vector<SampledToken> draws_;                          // sampled tokens for the next Commit
 };
 
 constexpr std::array kKinds{&MemoryUsage::live, &MemoryUsage::reserved, &MemoryUsage::internal, &MemoryUsage::external,

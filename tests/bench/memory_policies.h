@@ -38,7 +38,7 @@ struct MemorySetup {
   StepCost cost;
 };
 
-/// Numbers of token slots by kind. They add up to the capacity.
+/// Numbers of token slots by kind. The numbers add up to the capacity.
 struct MemoryUsage {
   double live = 0;      // slots that hold a computed token
   double reserved = 0;  // allocated slots that the request will fill
@@ -67,7 +67,8 @@ struct MemoryResult {
 };
 
 /// Simulates one server with continuous batching until the trace has ended: first come, first served, prompts in
-/// chunks, running requests before new requests. Deterministic. Throws Error when a request can never fit.
+/// chunks, running requests before new requests. The result is deterministic. Throws Error when a request can never
+/// fit.
 MemoryResult SimulateMemory(KvPolicy policy, const MemorySetup& setup, std::span<const TraceRequest> trace);
 
 }  // namespace quire

@@ -11,7 +11,8 @@ namespace quire {
 
 namespace {
 
-/// Seeded random numbers. The distributions are made here, because those of <random> differ between standard libraries.
+/// Seeded random numbers. This class makes its own distributions, because those of <random> differ between standard
+/// libraries.
 class Draw {
  public:
   explicit Draw(uint64_t seed) : bits_(seed) {}

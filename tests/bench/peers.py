@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Compares Quire with other engines, one server at a time, in turns. Writes a table of medians and ranges for each model. With --json, also
-writes the numbers of every round, how the other engines were built and what failed; plot.py draws charts from this file. Run by hand, on
-a machine that does nothing else.
+"""Compares Quire with other engines, one server at a time, alternately. Writes a table of medians and ranges for each model. With --json,
+also writes the numbers of every round, how the other engines were built and what failed; plot.py draws charts from this file. Run by hand,
+on a machine that does nothing else.
 
   tests/bench/peers.py [--rounds 3] [--loads alone,2048,4096,8,32,prefix] [--json FILE] [--build build] [--llama PATH/llama-server]
                        [--vllm PATH/vllm] [--openvino PYTHON] MODEL...
@@ -11,8 +11,8 @@ others are compared; if none is named, Quire and llama.cpp run. All engines serv
 own copy in DIR, and OpenVINO GenAI runs its own copy in DIR without HTTP, in openvino_run.py (PYTHON has openvino-genai).
 
 workloads.py describes the loads. Tokens are counted by the servers' usage. All KV pools hold the same number of tokens. Memory is the
-proportional share of resident pages after the loads. If an engine fails, this is reported, and the others go on. Every round also measures
-the most that the machine can read and compute."""
+proportional share of resident pages after the loads. If an engine fails, the failure is reported, and the other engines continue. Every
+round also measures the most that the machine can read and compute."""
 import argparse
 import asyncio
 import json

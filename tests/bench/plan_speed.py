@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""plan_speed.py MODEL[:FLAG...] ...: compares the predictions of `quire plan` with the measurements of `quire bench latency`, for prompts of
-512 and 2,048 tokens and for the decode steps of one sequence after such a prompt. Prints medians over rounds; the environment variable
-ROUNDS sets their number (default 3). The peak rates from which a plan is computed
-are measured immediately before and after each run."""
+"""plan_speed.py MODEL[:FLAG...] ...: compares the predictions of `quire plan` with the measurements of `quire bench latency`, for prompts
+of 512 and 2,048 tokens and for the decode steps of one sequence after such a prompt. Prints medians over rounds; the environment variable
+ROUNDS sets their number (default 3). The peak rates, from which a plan is computed, are measured immediately before and after each run."""
 import json
 import os
 import statistics
@@ -19,7 +18,7 @@ def run(*words):
 
 def rows_of(model, flags, length):
     """Yields, for a prompt and for the steps after it: a name, the predicted and the measured seconds, and what bounds the prediction. The
-    prediction is the mean of two plans, whose peak rates are measured before and after the run."""
+    prediction is the mean of two plans, with peak rates measured before and after the run."""
     plans = [run("plan", "--model", model, *flags)]
     taken = run("bench", "latency", "--model", model, *flags, "--batch-size", "1", "--input-len", str(length), "--output-len", "64",
                 "--num-iters", "3")

@@ -1,5 +1,5 @@
 """Tries langgraph with langchain-openai: a graph of a model and a tool, whole and streamed, with chats and responses, and with state that
-is kept between questions."""
+is stored between questions."""
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver

@@ -1,5 +1,5 @@
-"""Tries mteb through its own clients of /v1/embeddings and /v1/rerank. The tasks (retrieval, similarity, classification and reranking) are
-made up here, because data sets are out of reach."""
+"""Tries mteb through its own clients of /v1/embeddings and /v1/rerank. This script makes up its tasks (retrieval, similarity,
+classification and reranking), because it cannot download data sets."""
 import os
 import tempfile
 

@@ -85,8 +85,9 @@ class Proxy(PassingProxy):
 
 
 class Trials:
-    """Tries several things one after the other, whatever the result of each. A trial fails when it raises, when an answer had a status of
-    400 or more, when a request offered no tool for its step, or when the client sent fewer requests than the trial has steps."""
+    """Runs several trials one after the other, whatever the result of each. A trial fails when it raises, or when an answer had a status of
+    400 or more. A trial with steps also fails when a request offered no tool for its step, or when the client sent fewer requests than the
+    trial has steps."""
 
     def __init__(self, *packages):
         self.proxy = Proxy(sys.argv[1])

@@ -1,4 +1,4 @@
-// Tests adapters with embeddings, heads or experts, and adapters in llama.cpp's format. An adapter whose parts are
+// Tests adapters with embeddings, heads or experts, and adapters in llama.cpp's format. An adapter with parts that are
 // damaged, missing, unsupported or do not fit the base model must be refused, with an error that names the part.
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -881,7 +881,8 @@ TEST(ArchitectureTest, Gemma4Files_MayHoldTensors_ThatTheTextModelDoesNotUse) {
       << "its values are its keys";
 }
 
-/// Reads the configuration of a GGUF file of Gemma 4 with these changes. The file has few tensors, which suffice here.
+/// Reads the configuration of a GGUF file of Gemma 4 with these changes. The file has only the tensors that this
+/// reading needs.
 ModelSpec Gemma4OfGguf(const std::map<std::string, GgufValue>& changes, std::vector<float> divisors) {
   GgufFile gguf{{}, {}, "file.gguf"};
   gguf.metadata = {{"general.architecture", "gemma4"},

@@ -276,7 +276,7 @@ TEST_P(BlockExchangeTest, EveryRank_GetsItsPartOfEveryBlock) {
   }
 }
 
-/// With keys, a rank cannot pose as another rank; without keys, nothing tells ranks apart.
+/// With keys, a rank cannot pose as another rank. Without keys, a receiver cannot tell ranks apart.
 TEST_P(BlockExchangeTest, Transfer_IsRefused_WhenTheKeyBelongsToAnotherRank) {
   Bytes to(kGivers * kPart), forged = Pattern(kTakers * kPart, 1);
   takers_[0].Expect(7, {to}, {Taken(0), {}});

@@ -1,6 +1,6 @@
 // Changes each key of config.json that HF's classes read. If HF then computes a different result, Quire must describe
-// the model differently, too, or refuse it. tests/golden/make_config_keys.py asks HF, with the weights of the golden
-// models.
+// the model differently, too, or refuse it. tests/golden/make_config_keys.py has computed HF's results, with the
+// weights of the golden models.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Tests the descriptions, weights and refusals of model families whose layers keep states (hybrids).
+// Tests the descriptions, weights and refusals of model families whose layers have recurrent states (hybrids).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -363,7 +363,7 @@ TEST(HybridsTest, DescriptionOfAModelSpec_ChangesWithEveryFieldOfTheRecurrence) 
   EXPECT_TRUE(texts.insert(TextOf(other_mixer)).second);
 }
 
-/// Returns the rows of the file's tensor at which the first and the last row of a weight lie, in layer 3 for weights of
+/// Returns the row numbers, in the file's tensor, of a weight's first and last row: in layer 3 for weights of
 /// attention, otherwise in layer 0.
 std::pair<int64_t, int64_t> Ends(const ModelSpec& spec, Role role) {
   const std::vector<WeightSpec> weights = WeightsOf(spec);

@@ -8,7 +8,7 @@
 
 namespace quire::test {
 
-/// Runs many small operations of four ranks in turn, and expects that no operation reads the data of another.
+/// Runs many small operations of four ranks one after another, and expects that no operation reads the data of another.
 inline void ExpectOperationsDoNotMixUp(Collective& c, int rounds) {
   for (int round = 0; round < rounds; ++round) {
     const std::vector<float> part(static_cast<size_t>(round % 9 + 1), static_cast<float>(round + c.rank()));
@@ -29,7 +29,8 @@ inline void ExpectOperationsDoNotMixUp(Collective& c, int rounds) {
   }
 }
 
-/// Sends parts of many sizes, some of them empty. Each byte encodes its sender, its receiver and its place in the part.
+/// Sends parts of many sizes, some of them empty. Each byte encodes its sender, its receiver and its position in the
+/// part.
 inline void ExpectAllToAllDelivers(Collective& c) {
   const auto ranks = static_cast<size_t>(c.size()), self = static_cast<size_t>(c.rank());
   const auto byte = [](size_t from, size_t to, size_t i) {

@@ -1,6 +1,6 @@
-// ctest runs this program under mpirun with three ranks. The collective that a server uses on one host (shared memory)
-// and the collectives between hosts (MPI) must give the same bits as sums and gathers computed by hand. The program
-// also checks MpiBootstrap's exchanges at the start, and the links between the stages of a pipeline.
+// ctest runs this program under mpirun with three ranks. The collective of one host (shared memory) and those between
+// hosts (MPI) must give the same bits as sums and gathers that the program computes itself. The program also checks
+// MpiBootstrap's exchanges at the start, and the links between the stages of a pipeline.
 #include <unistd.h>
 
 #include <cstdio>

@@ -51,7 +51,7 @@ struct TestOpenGate {
   Descriptor inner;
 };
 
-/// Reads until `count` bytes have arrived or the other side has closed.
+/// Reads until `count` bytes have arrived or the peer has closed the connection.
 std::string ReadUpTo(const Descriptor& socket, size_t count) {
   std::string all;
   std::vector<char> buffer(64 << 10);
@@ -103,8 +103,8 @@ TEST(OpenGateTest, OpenGate_RefusesPeersWhileItIsFull_AndAcceptsOneForEachPeerTh
   peers.pop_back();
   EXPECT_EQ(ReadUpTo(servers.back(), 1), "");
   servers.pop_back();
-  // A link takes a place until both of its sides have ended. While no place is free, the gate closes new peers, so the
-  // test connects again and again until all places are taken by new peers.
+  // A link takes one of kMostPeers places until both of its sides have ended. While no place is free, the gate closes
+  // new peers, so the test connects again and again until new peers have all places.
   for (int i = 0; i < 500 && peers.size() < size_t{OpenGate::kMostPeers}; ++i) {
     Descriptor peer = there.Connect();
     SendAll(peer, "x");

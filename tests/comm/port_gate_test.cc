@@ -342,8 +342,7 @@ class PortGateTest : public ::testing::Test {
   static void Say(const Descriptor& socket, const GateBytes& bytes) {
     (void)::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
-  /// Returns the time until the other side closes the connection; nullopt when the connection stays open for
-  /// `patience`.
+  /// Returns the time until the peer closes the connection; nullopt when the connection stays open for `patience`.
   static std::optional<milliseconds> HangsUp(const Descriptor& socket, milliseconds patience) {
     const auto begin = Clock::now();
     char buffer[4096];

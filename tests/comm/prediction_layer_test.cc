@@ -21,7 +21,7 @@ using testing::Not;
 
 std::string GoldenPath(const std::string& model) { return std::string(QUIRE_TEST_DATA) + "/models/" + model; }
 
-/// A golden model with its prediction layer, whose files a test changes.
+/// A golden model with its prediction layer. A test changes the files.
 struct WithLayer : test::RewrittenModel {
   explicit WithLayer(const std::string& name) : RewrittenModel(name) { AddTensorsOf("mtp/" + name + ".safetensors"); }
 };

@@ -1,6 +1,6 @@
 // Tests that each model in a table of published models opens as published, or is refused with a reason. The table has
-// the configurations and the names of the tensors. The tensors' bytes are holes in a file, because only names count
-// here.
+// the configurations and the names of the tensors. The tensors' bytes are holes in a file, because only their names
+// matter.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Tests matrices of GPTQ, AWQ, FP8, compressed-tensors, ModelOpt and bitsandbytes. The tests write the published
-// layouts by their own code, compare the place of each number in a file, and check refusals.
+// layouts by their own code, compare the position of each number in a file, and check refusals.
 #include "comm/model/formats/quantized_matrices.h"
 
 #include <gmock/gmock.h>
@@ -229,7 +229,7 @@ TEST(QuantizedMatricesTest, ScalesOfFp8_MayCoverTheMatrixRowsGroupsOrBlocks) {
   const auto decoded = [&](std::vector<int64_t> shape, const std::vector<float>& scales, const char* part) {
     Parts parts;
     parts
-        .Add("m.weight", NumberType::kFp8E4M3, {3, 6}, std::vector<uint8_t>(18, 0x38))  // ones
+        .Add("m.weight", NumberType::kFp8E4M3, {3, 6}, std::vector<uint8_t>(18, 0x38))  // each number is 1
         .Floats(part, std::move(shape), scales)
         .Floats("m.input_scale", {}, {3});
     const TensorMap tensors = parts.Join(quants);

@@ -207,8 +207,8 @@ TEST(AnswerParserTest, Calls_BecomeContent_WhenTheirToolWasNotOffered) {
   }
 }
 
-/// Parses random pieces of answers, cut at random places. The result must depend on the text alone, and parsing must
-/// end.
+/// Parses random pieces of answers, which arrive in parts of random length. The result must depend on the text alone,
+/// and parsing must end.
 TEST(AnswerParserTest, RandomTexts_YieldTheSameParts_HoweverTheTextsAreCut) {
   std::minstd_rand random(7);
   const auto below = [&](size_t bound) { return random() % bound; };

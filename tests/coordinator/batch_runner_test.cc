@@ -1,5 +1,5 @@
 // Tests how many batches a BatchRunner works on at the same time, how much memory they take, and which requests run. No
-// model answers here: tests/e2e/batches_test.py runs batches on a server.
+// model answers in these tests: tests/e2e/batches_test.py runs batches on a server.
 #include "coordinator/api/batches/batch_runner.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,8 @@ class DrainingPort : public LinePort {
   std::function<void()> on_look_;
 };
 
-/// A port that answers requests whose body has "short" at once. Other requests run until the runner stops them.
+/// A port that answers requests whose body contains "short" immediately. Other requests run until the runner stops
+/// them.
 class HoldingPort : public LinePort {
  public:
   explicit HoldingPort(asio::io_context& io) : io_(io) {}
@@ -112,7 +113,7 @@ class BatchRunnerTest : public testing::Test {
     }
     return true;
   }
-  /// Lets the runner go on for a while.
+  /// Lets the runner run for a while.
   bool LookAgain() {
     int looks = 0;
     return RunUntil([&] { return ++looks > 50; });

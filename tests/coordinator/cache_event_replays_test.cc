@@ -18,7 +18,7 @@ constexpr uint64_t kEnd = ~uint64_t{0};
 /// does not read.
 constexpr size_t kBatches = 2000, kBatchBytes = 16 << 10;
 
-/// A client of the replay endpoint, whose own queue holds one message.
+/// A client of the replay endpoint. Its own queue holds one message.
 class Client {
  public:
   Client(zmq::context_t& context, const std::string& endpoint) : socket_(context, zmq::socket_type::dealer) {

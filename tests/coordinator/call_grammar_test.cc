@@ -168,10 +168,11 @@ std::string Replaced(std::string text, std::string_view what, const std::string&
   return text;
 }
 
-/// A format whose calls follow a mark, anywhere in an answer.
+/// A format in which each call follows a mark and may be anywhere in an answer.
 struct MarkedForm {
   ToolFormat tools;
-  /// The text of a call. $C and $D stand for the city and the number of days, $A for the arguments as a JSON object.
+  /// The text of a call. A test replaces $C and $D by the city and the number of days, and $A by the arguments as a
+  /// JSON object.
   std::string call;
   std::vector<std::string> words = {};  // texts that would be calls if no grammar constrained the answer
   std::vector<bool> with_tokens = {false, true};
@@ -491,8 +492,8 @@ TEST(AnswerWordsTest, BesideWords_MatchesNoText_ThatBeginsAWordOrBeginsWithOne) 
     ASSERT_FALSE(of_words && left) << text;
     if (!left && !of_words) {
       // A text that neither begins with one of the words nor is a beginning of one differs from every word after
-      // `common` bytes. The pattern may refuse such a text only because of the byte at that place: an excluded "x", or
-      // a space at the beginning.
+      // `common` bytes. The pattern may refuse such a text only because of the byte after these `common` bytes: an
+      // excluded "x", or a space at the beginning.
       size_t common = 0;
       for (const std::string& word : words) {
         const auto [a, b] = std::ranges::mismatch(word, text);

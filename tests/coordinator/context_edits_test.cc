@@ -29,7 +29,7 @@ OrderedJson Turn(int number) {
                             (number % 2 == 0 ? "even" : "odd") + R"(", "arguments": "{\"x\":1}"}}]})");
 }
 
-/// Returns five turns, each with thoughts, a call and the call's result.
+/// Returns five rounds of messages, each with thoughts, a call and the call's result.
 OrderedJson History() {
   OrderedJson messages = {{{"role", "user"}, {"content", "go"}}};
   for (int i = 1; i <= 5; ++i) {

@@ -1,4 +1,4 @@
-// Tests drafts in the engine's core: the sources of guesses, the sequences that get drafts, and the verification of
+// Tests drafts in the engine's core: their sources, their costs, the sequences that get drafts, and the verification of
 // drafts.
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ Request Predicted(const Tokens& prompt, const Tokens& generated, const Tokens& p
   return request;
 }
 
-/// Returns the proposer's guess of the tokens after `generated`, from the prediction alone.
+/// Returns the proposer's draft of the tokens after `generated`, from the prediction alone.
 Tokens GuessOf(const Tokens& prediction, const Tokens& generated, int most) {
   const Request request = Predicted({1, 2, 3}, generated, prediction);
   RepeatProposer proposer({.num_tokens = 8, .from_text = false});
@@ -83,7 +83,7 @@ TEST(PredictionTest, Guess_ContinuesTheLongestMatch_AndTheNearestOfEqualMatches)
 }
 
 /// Returns `runs` runs. A run is one token with id 2, followed by 62 tokens with id 1. If an answer consists of tokens
-/// with id 1, up to 62 tokens before each place in the runs match the answer's end.
+/// with id 1, up to 62 tokens before each position in the runs match the answer's end.
 Tokens RunsOfOnes(size_t runs) {
   Tokens tokens;
   for (size_t run = 0; run < runs; ++run) {
@@ -107,7 +107,8 @@ TEST(PredictionTest, Search_BoundsComparisons_AndLooksAtTheNearestPlacesFirst) {
 }
 
 TEST(RepeatProposerTest, Search_LimitsItsComparisons_InATextThatRepeatsOneToken) {
-  // The eight tokens before 77 equal the text's last eight tokens. At all nearer places only seven tokens match.
+  // The eight tokens before 77 equal the text's last eight tokens. At all positions nearer to the text's end only seven
+  // tokens match.
   const auto text_of = [](size_t runs) {
     Tokens text(8, 1);
     text.push_back(77);
@@ -316,7 +317,7 @@ std::vector<SampledToken> Drawn(const Tokens& tokens) {
   return drawn;
 }
 
-/// A proposer that guesses the tokens that the test puts into `next`.
+/// A proposer whose drafts are the tokens that the test puts into `next`.
 class Said final : public DraftProposer {
  public:
   DraftSource Propose(const Request&, const Sequence&, int most, Tokens& guess) override {
@@ -459,7 +460,7 @@ TEST_F(DraftingTest, Drafts_MayTakeTheLastFreeBlock_WhenNoOtherSequenceRuns) {
 }
 
 /// LossOf runs one sequence of `tokens` tokens, whose steps take 10 ms, and 5 ms more for each draft. `right` of a
-/// hundred guesses are right. The result is the additional time as a fraction of the time without drafts; below 0:
+/// hundred draft tokens are right. The result is the additional time as a fraction of the time without drafts; below 0:
 /// drafts saved time.
 class DraftsThatMustPay : public DraftingTest {
  protected:
@@ -609,8 +610,8 @@ class DraftModelTest : public DraftingTest {
     engine_ = std::make_unique<Engine>(options_);
     sinks_.clear();
   }
-  /// Submits a request of three prompt tokens and commits its first step, which samples token 7 and asks the draft
-  /// model for no guess.
+  /// Submits a request of three prompt tokens and commits its first step, which samples token 7 and orders no draft
+  /// from the draft model.
   void BeginWithModel(int max_tokens) {
     ASSERT_FALSE(engine_->Submit(New(1, 3, max_tokens)));
     EXPECT_TRUE(Plan().guesses.empty()) << "the first token does not wait for the draft model";

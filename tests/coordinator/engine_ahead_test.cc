@@ -123,7 +123,7 @@ TEST_F(EngineAheadTest, TokensOfAnEndedSequence_AreDropped_WhenAStepAheadDrawsTh
   const StepPlan plan = Plan();
   EXPECT_EQ(plan.released, (Slots{0}));
   EXPECT_EQ(plan.decodes, (Slots{1}));
-  Commit(22);  // two draws; the first belongs to the ended sequence
+  Commit(22);  // two sampled tokens; the first is of the ended sequence
   EXPECT_EQ(Got(1), (Tokens{20}));
   EXPECT_EQ(Got(2), (Tokens{20, 21, 22}));
   EXPECT_EQ(engine_->stats().generated_tokens, 2 + 2 + 1);

@@ -131,7 +131,7 @@ TEST_F(EngineMigrationTest, FullBlocks_MoveAheadOfTheirRequestAndAreCached_FromD
   source_->scheduler().CheckIntegrity();
   EXPECT_EQ(shared.size(), 2u) << "11 computed tokens fill two blocks of 4";
   for (const BlockId block : shared) EXPECT_EQ(source_->blocks().pool().ref_count(block), 2) << "the request's, too";
-  Step(*source_, 2);  // the request keeps running meanwhile
+  Step(*source_, 2);  // the request runs meanwhile
   auto departure = source_->Depart(1, 0, 0, 2);
   source_->scheduler().CheckIntegrity();
   ASSERT_TRUE(departure);

@@ -1,5 +1,5 @@
-// Tests the rules by which clients share sequence slots, blocks and steps, one rule in each test. The simulator
-// (tests/sim) checks the rules for random sets of clients.
+// Tests the rules by which clients share sequence slots, blocks and steps, one rule in each test. Also tests prompts
+// that are computed in slices. The simulator (tests/sim) checks the rules for random sets of clients.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -131,7 +131,7 @@ class FairSharesTest : public testing::Test {
   std::unique_ptr<Engine> engine_;
   std::map<RequestId, CollectingSink> sinks_;
   std::vector<std::vector<SampledToken>> draws_;
-  std::vector<std::pair<TokenId, float>> top_;  // the candidates of every draw, for beams
+  std::vector<std::pair<TokenId, float>> top_;  // the candidates of every sampled token, for beams
 };
 
 TEST_F(FairSharesTest, NewClient_RunsInTheNextStep_WhenAllSequenceSlotsAreTaken) {
@@ -506,7 +506,7 @@ TEST_F(FairSharesTest, Decode_DoesNotWait_ForALongerChoiceOfItsRequest_WhenSever
   request->client = "a";
   request->arrival_seconds = 2;
   request->num_preemptions = 1;
-  request->sequences[0].tokens.resize(500, 9);  // the other choice has drawn nothing yet
+  request->sequences[0].tokens.resize(500, 9);  // the other choice has no generated token yet
   ASSERT_FALSE(engine_->Adopt(request, 0, {}));
   for (int i = 0; i < 6; ++i) Step();
   EXPECT_EQ(sinks_[2].choices[1].tokens.size(), 5u) << "one with every step after that of the prompt";
@@ -710,7 +710,7 @@ TEST_F(FairSharesTest, LongPrompts_GetEvenPartsOfTheSteps_WhenManyClientsSendThe
 }
 
 TEST_F(FairSharesTest, Pass_HasNoSmallerPartOfTheStep_WhileOtherLongPromptsWaitForItsEnd) {
-  Make(20'000, 3, 512, false, true);  // three places: no second pass may begin
+  Make(20'000, 3, 512, false, true);  // three sequence slots: no second pass may begin
   ASSERT_FALSE(SubmitText(1, "a", 9000));
   ASSERT_FALSE(SubmitText(2, "b", 9000));
   Step();

@@ -21,7 +21,7 @@ using Words = std::vector<std::string>;
 
 Words SplitWords(std::string_view text) { return CLI::detail::split(std::string(text), ' '); }
 
-/// The Quire commands to whose flags other programs' flags are translated.
+/// The Quire commands. Flags of other programs are translated to flags of these commands.
 struct Commands {
   Commands() {
     AddServeFlags(*app.add_subcommand("serve"), flags);

@@ -12,7 +12,7 @@ struct Call {
   int number = 0;
 };
 
-/// Serves `count` calls in turn, and returns their clients.
+/// Serves the next `count` calls, and returns their clients.
 std::string Serve(GateTurns& turns, std::list<Call>& calls, int count) {
   std::string served;
   for (int i = 0; i < count; ++i) {

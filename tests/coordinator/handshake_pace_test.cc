@@ -25,7 +25,8 @@ class HandshakePaceTest : public testing::Test {
   }
   /// Returns the milliseconds until the next handshake may begin.
   int64_t UntilNext() const { return std::chrono::duration_cast<milliseconds>(pace_.Next(now_) - now_).count(); }
-  /// Lets waiting handshakes begin in turn, until this ticket's handshake begins. Returns the milliseconds that pass.
+  /// Lets waiting handshakes begin one after another, until this ticket's handshake begins. Returns the milliseconds
+  /// that pass.
   int64_t Until(HandshakePace::Ticket ticket) {
     const auto begin = now_;
     for (;;) {
@@ -110,7 +111,7 @@ TEST_F(HandshakePaceTest, Take_DoesNotDelayTheNextHandshake_UntilBeginIsCalled) 
 
 class HandshakeQueueTest : public testing::Test {
  protected:
-  /// Begins `count` handshakes of one address, in turn. `ended` says whether their clients have left.
+  /// Begins `count` handshakes of one address, one after another. `ended` says whether their clients have left.
   void Ask(const std::string& address, int count, bool ended) {
     for (int i = 0; i < count; ++i)
       boost::asio::co_spawn(io_, One(make_address(address), ended), boost::asio::detached);

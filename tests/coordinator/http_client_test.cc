@@ -86,7 +86,7 @@ TEST(HttpClientTest, Client_GivesUp_WhenAnAnswerArrivesTooSlowly) {
       << "a head is there once it is whole";
 }
 
-// The parser keeps a chunk's extension until the extension's line ends.
+// The parser stores a chunk's extension until the extension's line ends.
 TEST(HttpClientTest, Client_EndsAnAnswer_WhoseChunkExtensionHasNoEnd) {
   const std::string endless = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;a=" + std::string(80 << 10, 'x');
   EXPECT_THAT(AnswerOf(endless, 0, milliseconds(10'000), milliseconds(10'000), {}).problem,

@@ -1,5 +1,5 @@
-// Tests the clients' shares of the I/O thread while workers compute: which client each handler is charged to, and which
-// client must wait because it has used its share.
+// Tests the clients' shares of the I/O thread while workers compute: which client is charged for each handler, and
+// which client must wait because it has used its share.
 #include "coordinator/http/io_shares.h"
 
 #include <gtest/gtest.h>

@@ -99,7 +99,7 @@ class JournalTest : public testing::Test {
     engine.ReleaseTicket(to);
   }
 
-  /// Returns guesses of a draft model after the oldest outstanding step: a random part of the guesses that the step
+  /// Returns drafts of a draft model after the oldest outstanding step: a random part of the drafts that the step
   /// ordered.
   std::vector<Draft> Guesses(const Engine& engine) {
     std::vector<Draft> guesses;
@@ -147,7 +147,7 @@ class JournalTest : public testing::Test {
   std::string directory_ = testing::TempDir() + "quire-journal-" + std::to_string(::getpid());
   test::Random random_{42};
   std::map<RequestId, test::CollectingSink> sinks_;
-  bool drafts_ = false;  // requests have predictions, and draws come from few different tokens
+  bool drafts_ = false;  // requests have predictions, and samples have few different tokens
   RequestId last_id_ = 0;
   uint64_t last_ticket_ = 0;
   int num_bare_ = 0, num_ahead_ = 0, num_by_host_ = 0;  // number of moves of each kind

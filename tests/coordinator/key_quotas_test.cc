@@ -31,7 +31,8 @@ class KeyQuotasTest : public testing::Test {
     return StatusOf(quotas.Refuse(client, 1, begin_ + after));
   }
 
-  // Read before any token bucket exists, because a bucket gains no tokens for the time before its creation.
+  // This time is read before any token bucket exists, because a bucket gains no tokens for the time before its
+  // creation.
   const KeyQuotas::Clock::time_point begin_ = KeyQuotas::Clock::now();
 
  private:

@@ -274,7 +274,7 @@ TEST_F(KvArchiveTest, Record_IsRefusedUnread_WhenItSaysThatItIsVeryLarge) {
     file.seekp(static_cast<std::streamoff>(at));
     file.write(reinterpret_cast<const char*>(&bytes), sizeof(bytes));
     file.close();
-    fs::resize_file(archive(), uint64_t{3} << 30);  // a file with a hole, which takes no place on the disk
+    fs::resize_file(archive(), uint64_t{3} << 30);  // a file with a hole, which takes no room on the disk
     return ErrorThrownBy([&] { Import(); });
   };
   constexpr size_t kFirst = 8 + 1 + 16 + 24;
@@ -411,7 +411,7 @@ TEST_F(KvArchiveTest, Links_AreNotFollowed) {
   EXPECT_THROW(KvArchiveWriter(archive(), key_), Error) << "an existing file is not replaced";
   fs::remove(archive());
   fs::rename(kept, archive());
-  // Links stand in place of the files that the import will write. The import replaces them, and their targets stay.
+  // Links have the names of the files that the import will write. The import replaces them, and their targets stay.
   std::ofstream(outside) << "mine";
   Import();
   for (const fs::path& file : target_->Files()) {
@@ -421,7 +421,7 @@ TEST_F(KvArchiveTest, Links_AreNotFollowed) {
   EXPECT_EQ(Import().blocks, 2);
   EXPECT_EQ(fs::file_size(outside), 4u);
   EXPECT_EQ(target_->Found("", TokensOf(8, 100)), 2);
-  // A link stands in place of the folder that holds the blocks of one model and its settings (a space).
+  // A link has the name of a space's folder, which holds the blocks of one model and its settings.
   const fs::path space = target_->Files().front().parent_path();
   fs::remove_all(space);
   fs::create_directory(folder_ / "elsewhere");

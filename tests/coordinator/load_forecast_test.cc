@@ -100,7 +100,7 @@ class ForecastTest : public testing::Test {
 };
 
 TEST_F(ForecastTest, SingleRequest_TakesTheTimeOfItsSteps) {
-  const LoadRow row = Run({{0, 250, 4, {}}});  // three steps for the prompt, the last of which draws a token
+  const LoadRow row = Run({{0, 250, 4, {}}});  // three steps for the prompt; the last one samples a token
   EXPECT_EQ(row.answered, 1);
   ASSERT_EQ(row.first_token.size(), 1u);
   EXPECT_NEAR(row.first_token[0], 3, 1e-6);

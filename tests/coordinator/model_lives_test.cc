@@ -107,7 +107,7 @@ TEST(ModelLivesTest, BusyModel_TakesNoRequestsAfterItsTurn_AndIsPausedAfterAnoth
   EXPECT_THAT(lives.Decide(paused + 0.1).pause, ElementsAre(0)) << "until its requests have left";
   EXPECT_LT(lives.NextTime(paused + 0.1), paused + 0.2);
   lives.EndUse(0, paused + 0.2, {"m"});
-  lives.Wish(0, paused + 0.2, {"m"});  // the paused request waits for its turn, and the model is unloaded nevertheless
+  lives.Wish(0, paused + 0.2, {"m"});  // the paused request waits, and the model is unloaded nevertheless
   EXPECT_THAT(lives.Decide(paused + 0.2).unload, ElementsAre(0));
   lives.OnUnloaded(0);
   EXPECT_THAT(lives.Decide(paused + 0.3).load, ElementsAre(1));
@@ -459,7 +459,7 @@ TEST(KeepAliveTest, Times_AreSpelledAsOllamaDoes) {
 
 /// Makes random requests of several clients and of a batch for three models that do not fit together, and puts models
 /// to sleep at random. At every moment the loaded models must fit into the memory, no model with requests may lose its
-/// workers, and every request must be served in the end. Half of the requests can be paused.
+/// workers, and every request must be served at last. Half of the requests can be paused.
 TEST(ModelLivesTest, RandomRequests_AreAllServed_WithinTheMemory) {
   constexpr int kModels = 3, kRequests = 400;
   int slept = 0, woken = 0;

@@ -38,7 +38,8 @@ std::string Nested(const std::string& key, const std::string& value) {
          "}";
 }
 
-/// Returns all keys of settings files. The reader lists the known keys when a key is unknown.
+/// Returns the keys of settings files in `section` ("": all keys), or `section` itself if it is a key with a value. The
+/// keys come from the reader's error about an unknown key, which lists the known keys.
 std::vector<std::string> KeysUnder(const std::string& section) {
   const std::string begin = section.empty() ? "" : section + ".";
   const std::string said = ErrorOf({"--set", begin + "no_such_key=1"});
@@ -51,7 +52,7 @@ std::vector<std::string> KeysUnder(const std::string& section) {
   return keys;
 }
 
-// This map gives each key a value that differs from the key's default.
+// This map has a value for each key. The value differs from the key's default.
 const std::map<std::string, std::string> kValues = {
     {"model.path", "/m"},
     {"model.name", "x"},

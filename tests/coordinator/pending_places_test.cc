@@ -48,7 +48,8 @@ TEST(PendingPlacesTest, Places_AreFreed_WhenClientsLeave) {
   EXPECT_EQ(places.RoomFor("carol"), 12);
 }
 
-/// The number of places that all clients hold together may grow only with the logarithm of the number of clients.
+/// The number of places that all clients together hold for choices may grow only with the logarithm of the number of
+/// clients.
 TEST(PendingPlacesTest, TakenPlaces_AreBounded_WhenManyClientsArrive) {
   PendingPlaces places(1000);
   std::deque<Taken> all;

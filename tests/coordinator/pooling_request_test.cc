@@ -1,5 +1,5 @@
-// Tests of requests that pool prompts: parsing of their bodies, with unknown fields and bounds, and answers made of
-// vectors or scores.
+// Tests of requests that pool prompts: parsing of their bodies, settings in the model's files, bounds, and answers made
+// of vectors or scores. Also tests unknown fields and sampling defaults.
 #include "coordinator/api/requests/pooling_request.h"
 
 #include <gmock/gmock.h>
@@ -300,7 +300,7 @@ TEST(PoolingRequestTest, ErrorForAnUnknownPrompt_NamesAFewPrompts_HoweverManyThe
   EXPECT_NE(error_of().find("and 4982 others"), std::string::npos);
 }
 
-/// A copy of a golden model, whose files a test may change.
+/// A copy of a golden model. Tests may change its files.
 class ChangedModel {
  public:
   explicit ChangedModel(const std::string& name) {

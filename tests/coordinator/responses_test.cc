@@ -1,4 +1,5 @@
-// Tests of the translation of requests of the Responses API into chat requests, and of the store of their answers.
+// Tests of the translation of requests of the Responses API into chat requests, of their answers, and of the store of
+// answers.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -270,7 +270,7 @@ TEST_F(SchedulerTest, Request_Fails_WhenItsLogitsAreNaN_AndOtherRequestsFinish) 
   Step();  // the prompts
   auto tokens = Draws(*engine_->NextPlan(0), 9);
   ASSERT_EQ(tokens.size(), 3u);
-  tokens.front().logprob = kNaN;  // the draw of one of the two choices
+  tokens.front().logprob = kNaN;  // the sampled token of one of the two choices
   ASSERT_TRUE(engine_->Fits(tokens));
   engine_->CommitStep(tokens);
   engine_->scheduler().CheckIntegrity();
@@ -535,7 +535,7 @@ TEST_F(DecodesFirstTest, Decodes_AreServed_BesideTheLongerChoicesOfTheirRequest)
   Make(200, 8, 4);
   auto request = MakeRequest(1, std::vector<TokenId>(4, 5), 100, sinks_[1], 2);
   request->num_preemptions = 1;
-  request->sequences[0].tokens.resize(40, 9);  // the other choice has drawn nothing yet
+  request->sequences[0].tokens.resize(40, 9);  // the other choice has no generated token yet
   ASSERT_FALSE(engine_->Adopt(request, 0, {}));
   EXPECT_GE(DecodesBesideChunks(6), 4);
   EXPECT_GE(sinks_[1].choices[1].tokens.size(), 4u);

@@ -95,7 +95,7 @@ def make(depth):
             "oneOf": lambda: {"oneOf": [{"type": "string", "maxLength": 3}, {"type": dice.choice(["integer", "null", "boolean"])}]},
             "allOf": lambda: {"allOf": [make(depth - 1)]}, "types": lambda: {"type": dice.sample(["string", "null", "boolean", "integer"], 2)},
             "ref": lambda: {"$ref": "#/$defs/D"}, "any": lambda: {}, "boolean": lambda: {"type": "boolean"}, "null": lambda: {"type": "null"},
-            # This kind is rare, because few deep schemas would be free of refused keywords otherwise.
+            # Refused keywords are rare. Otherwise few deep schemas would be free of them.
             "other": lambda: dict(dice.choice(OTHERS)), "refused": lambda: dict(dice.choice(REFUSED)) if dice.random() < 0.2 else texts()}
     return made[kind]()
 

@@ -1,5 +1,5 @@
 // Tests of tokenizers from tokenizer.model files, and from the GGUF metadata that llama.cpp's converter makes of such
-// files.
+// files. Also tests refusals of other tokenizer files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -244,7 +244,7 @@ TEST(CharsmapTest, BrokenTables_AreRefusedOrHaveNoEntries) {
               HasSubstr("says that its array has 8"));
   EXPECT_THAT(ErrorThrownBy([] { Charsmap(std::string("\x04\0\0\0abcdx", 9)); }), HasSubstr("does not end"));
   EXPECT_THAT(ErrorThrownBy([] { Charsmap(std::string("\x04\0\0\0abcd\xff\0", 10)); }), HasSubstr("not valid UTF-8"));
-  const Charsmap astray(std::string("\x04\0\0\0\xff\xff\xff\x7f\0", 9));  // the root refers to a place far outside
+  const Charsmap astray(std::string("\x04\0\0\0\xff\xff\xff\x7f\0", 9));  // the root refers to an offset far outside
   EXPECT_EQ(astray.Longest("abc").length, 0u);
   const SentencePieceModel model = ReadSentencePieceModel(ModelBytes("sp_t5"), "");
   const Charsmap charsmap(model.normalizer.charsmap);

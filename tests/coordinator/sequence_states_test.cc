@@ -289,7 +289,7 @@ TEST_F(SequenceStatesTest, LastState_IsKept_OnlyWhenItCoversExactlyTheSequencesT
   for (const int end : {16, 15, 13}) {
     manager_ = std::make_unique<BlockManager>(StateOptions(100));
     Sequence a = Prompt(PlacedTokens(9));
-    a.begun = 8;  // too near the prompt's end for a state to be kept there
+    a.begun = 8;  // too near the prompt's end for a checkpoint there
     a.tokens = PlacedTokens(17);
     Compute(a, 16);
     a.tokens.resize(static_cast<size_t>(end));
@@ -369,7 +369,7 @@ class EngineStatesTest : public testing::Test {
   Engine engine_{MakeOptions()};
 };
 
-/// Records which states are kept.
+/// Records which states are kept as checkpoints.
 struct KeptStates : CacheListener {
   void OnFindable(const Sequence& /*sequence*/, int /*index*/) override {}
   void OnStateKept(const Sequence& sequence, int num_tokens, CheckpointId id) override {

@@ -85,7 +85,7 @@ TEST(TypedValues, TypedValue_FollowsAdditionalAndPatternProperties) {
   EXPECT_EQ(TypedValue(tool, "b", "5"), "\"5\"");
 }
 
-/// Returns a schema of a string "a", and of strings "p0" to "p39" whose patterns take too much work to expand.
+/// Returns a schema of a string "a", and of strings "p0" to "p39" with patterns that take too much work to expand.
 OrderedJson DearParameters() {
   OrderedJson schema = {{"type", "object"}, {"properties", {{"a", {{"type", "string"}}}}}};
   for (int i = 0; i < 40; ++i)

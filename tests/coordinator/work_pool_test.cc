@@ -271,7 +271,7 @@ TEST(WorkPoolTest, Stop_DropsWaitingWork_AndAwaitsRunningWork) {
   EXPECT_EQ(ran, 0);
 }
 
-/// A responder whose client can leave.
+/// A responder with a client that can leave.
 class FakeResponder : public HttpResponder {
  public:
   asio::awaitable<void> Send(HttpResponse) override { co_return; }

@@ -76,8 +76,8 @@ def chart(**changes):
 
 
 def manifests(**changes):
-    """Returns the objects in the LeaderWorkerSet's file. `changes` gives new values for the parts that users are meant to edit, which
-    say where pods may run. The names in `changes` are those of the YAML anchors."""
+    """Returns the objects in the LeaderWorkerSet's file. `changes` gives new values for the parts that users are meant to edit. The names
+    in `changes` are those of the YAML anchors."""
     text = read("k8s", "leader-worker-set.yaml")
     for name, value in changes.items():
         text, count = re.subn(rf"({name}: &{name}) (\{{\}}|\[\])", lambda m, value=value: f"{m[1]} {json.dumps(value)}", text)
@@ -242,7 +242,7 @@ class KubernetesTest(unittest.TestCase):
                 jsonschema.validate({**valid, **changes}, schema)
 
     def check_schemas(self, objects):
-        """Validates against the schemas that Kubernetes publishes, of the oldest and newest version known here. Unknown fields are errors."""
+        """Validates against the schemas that Kubernetes publishes for the versions below. Unknown fields are errors."""
         for version in ("1.25", "1.37"):
             for each in objects:
                 if each["kind"] == "ServiceMonitor":

@@ -81,7 +81,7 @@ class FolderTest(Case):
         os.chmod(home + "/.cache/quire", 0o755)
         self.assertEqual(self.folder(HOME=home).returncode, 0)
         self.assertEqual(self.mode(home + "/.cache/quire"), 0o700)
-        # A folder that the user names keeps its mode, unless others may write to it.
+        # The mode of a folder that the user names stays, unless others may write to the folder.
         os.chmod(home + "/own/cache", 0o755)
         self.assertEqual(self.folder(QUIRE_CACHE=home + "/own/cache").returncode, 0)
         self.assertEqual(self.mode(home + "/own/cache"), 0o755)
@@ -269,7 +269,7 @@ class AtOnceTest(Case):
         real = self.run_with([FETCHERS[1]], **{name: os.environ[name] for name in ("HOME", "XDG_CACHE_HOME", "QUIRE_CACHE") if name in os.environ})
         self.assertEqual(real.returncode, 0, real.stderr)
         sources = real.stdout.strip()
-        # A fake pip, which packs the sources into the place where pip would download them.
+        # A fake pip, which packs the sources into the folder into which pip would download them.
         pip = self.make("pip", text=f"""#!/bin/sh
 while [ "$1" ]; do
   if [ "$1" = --dest ]; then sleep 0.5; tar -C '{os.path.dirname(sources)}' -czf "$2/{os.path.basename(sources)}.tar.gz" '{os.path.basename(sources)}'; fi

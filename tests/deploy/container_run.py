@@ -2,7 +2,7 @@
 """container_run.py FOLDER [BUILD]: builds deploy/docker/cpu.Dockerfile over a base image made by debootstrap, and runs the image as
 deploy/docker/compose.yaml says. podman runs for an ordinary user without rights on this machine. The server answers, survives a
 killed worker, and stops cleanly. Run by hand, as root: the script makes the user and removes it. Needs debootstrap, podman, crun,
-uidmap, iproute2, PyYAML, the distribution's mirror and PyPI. FOLDER keeps the base for the next run.
+uidmap, iproute2, PyYAML, the distribution's mirror and PyPI. The base stays in FOLDER for the next run.
 With BUILD, the files installed from that build replace the result of the first stage, which compiles for more than half an hour.
 If CCACHE_DIR is set, the first stage uses a copy of that folder."""
 import contextlib
@@ -117,8 +117,8 @@ def build(owner, base, compiled, step):
 
 
 def composed(model):
-    """Translates deploy/docker/compose.yaml into arguments of podman. (podman-compose of Debian 12 cannot be used: it adds a network
-    besides the host's.) An unknown key is an error."""
+    """Translates deploy/docker/compose.yaml into arguments of podman. podman-compose of Debian 12 would add a network besides the host's.
+    An unknown key is an error."""
     with open(os.path.join(ROOT, "deploy/docker/compose.yaml"), encoding="utf-8") as f:
         service = yaml.safe_load(f)["services"]["quire"]
     command, image = service.pop("command"), service.pop("image")

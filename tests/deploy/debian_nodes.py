@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
 import netns  # noqa: E402
 
 RELEASE = "bookworm"
-# The packages of every node. Scripts ask for more, and ldd finds the libraries of the programs.
+# The packages of every node. Scripts add further packages, and ldd finds the libraries of the programs.
 BASE = ["ca-certificates", "iproute2", "procps", "curl"]
 USER = "serving"  # an ordinary user; all nodes share its home, as on most clusters
 MOST_TOKENS = 400  # most tokens of one answer
@@ -64,7 +64,7 @@ def make_base(folder):
 
 
 def install(folder, packages):
-    policy = os.path.join(folder, "usr/sbin/policy-rc.d")  # keeps services from starting while packages are installed
+    policy = os.path.join(folder, "usr/sbin/policy-rc.d")  # so that no service starts while packages are installed
     with open(policy, "w", encoding="utf-8") as f:
         f.write("#!/bin/sh\nexit 101\n")
     os.chmod(policy, 0o755)
@@ -91,8 +91,8 @@ def end_cleanly():
 
 @contextlib.contextmanager
 def prepared(arguments, packages):
-    """Yields the root file system of the nodes: a bare Debian with BUILD's programs and these packages. FOLDER keeps it for the next
-    run; without FOLDER it is temporary."""
+    """Yields the root file system of the nodes: a bare Debian with BUILD's programs and these packages. The file system stays in FOLDER for
+    the next run; without FOLDER it is temporary."""
     if len(arguments) not in (1, 2) or os.geteuid() != 0:
         sys.exit(f"as root: {os.path.basename(sys.argv[0])} BUILD [FOLDER]")
     end_cleanly()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """slurm_run.py BUILD [FOLDER]: runs deploy/slurm/quire.sbatch on Debian's Slurm: munge, slurmctld and two nodes with a slurmd each.
 Two workers on two nodes share a model, answer as one worker does, survive a killed worker, and end with their job. Run by hand, as
-root; debian_nodes.py lists what it needs. FOLDER keeps the Debian for the next run."""
+root; debian_nodes.py lists what it needs. The nodes' Debian stays in FOLDER for the next run."""
 import os
 import shutil
 import sys

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """ssh_run.py BUILD [FOLDER]: serves a model on three nodes that reach each other only by ssh. Each node has its own sshd, network,
 processes, mounts and host name; an ordinary user has a key and a home that the nodes share. Two nodes answer as one worker does,
-and survive a killed worker and a node that loses power. Run by hand, as root; debian_nodes.py lists what it needs. FOLDER keeps
-the Debian for the next run."""
+and survive a killed worker and a node that loses power. Run by hand, as root; debian_nodes.py lists what it needs. The nodes' Debian stays
+in FOLDER for the next run."""
 import os
 import shutil
 import sys

@@ -28,8 +28,8 @@ def sticking_out(browser):
 
 
 def tab_stops(browser, most=200):
-    """Returns the labels of the elements that get the focus by the Tab key, in order, from the beginning of the page
-    until the first element gets it again."""
+    """Returns the labels of the elements that get the focus by the Tab key, in order. Begins at the top of the page, and stops when the
+    first element gets the focus again."""
     browser.run("document.body.tabIndex = -1; document.body.focus(); document.body.removeAttribute('tabindex'); window.scrollTo(0, 0)")
     stops = []
     for _ in range(most):

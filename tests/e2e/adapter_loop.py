@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Loads, swaps and unloads LoRA adapters in a loop while clients ask, and checks every answer and the memory.
+"""Loads, swaps and unloads LoRA adapters in a loop while clients send requests, and checks every answer and the memory.
 
   adapter_loop.py SECONDS [MODEL LORA_DIR ADAPTER ADAPTER]
 
-Clients ask the base model, two adapters that come and go, and a name whose adapter is swapped in place. Every answer must be the one that its
-adapter gives alone. 404 is right only while an adapter is away. At the end no adapter's memory is in use, and the processes take as much memory as
-after the first third of the time. Prints what happened; exit status 1: something was wrong. QUIRE_LOOP_RANKS sets the number of workers (default 2).
+Requests go to the base model, to two adapters that are loaded and unloaded, and to a name whose adapter is swapped in place. Every answer
+must equal the answer that the adapter gives without other requests. 404 is right only while an adapter is unloaded. At the end no adapter's
+memory is in use, and the processes take as much memory as after the first third of the time. Prints what happened; exit status 1: something
+was wrong. QUIRE_LOOP_RANKS sets the number of workers (default 2).
 """
 import json
 import os

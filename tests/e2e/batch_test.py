@@ -78,7 +78,7 @@ class ServedTest(Batch):
         cls.addClassCleanup(cls.server.__exit__)
 
     def test_batch_keeps_the_order_of_members_and_the_digits_of_numbers_in_bodies(self):
-        """JSON members keep their order, and numbers keep their digits, on the way to the server and back."""
+        """The order of JSON members and the digits of numbers do not change on the way to the server and back."""
         names = ["zebra", "mango", "apple"]
         schema = {"type": "object", "properties": {name: {"enum": [1]} for name in names}, "required": names, "additionalProperties": False}
         no_space = {str(token): -100 for token in (197, 198, 201, 220)}

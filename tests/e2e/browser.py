@@ -145,7 +145,7 @@ class Browser:
         self.do("POST", f"/element/{element[ELEMENT]}/value", text=text)
 
     def hover(self, selector, x=0, y=0):
-        """Moves the pointer over the element, to a place x and y pixels from its middle."""
+        """Moves the pointer over the element, to a point x and y pixels from its middle."""
         self.pointer({ELEMENT: self.see(selector)[ELEMENT]}, x, y)
 
     def pointer(self, origin, x, y):

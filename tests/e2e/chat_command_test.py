@@ -230,7 +230,7 @@ class TerminalTest(unittest.TestCase):
 
     def wait_for_prompt(self, after):
         """Waits until a prompt follows this text, and until the line editor has the terminal: before that, the kernel handles
-        Ctrl-D. Then forgets the output so far."""
+        Ctrl-D. Then forgets the output read until now."""
         self.read_until(lambda: b"> " in self.seen.partition(after)[2] and not termios.tcgetattr(self.terminal)[3] & termios.ICANON)
         self.seen = b""
 
@@ -246,7 +246,7 @@ class TerminalTest(unittest.TestCase):
         self.assertEqual(self.process.wait(timeout=20), 0)
 
     def saved(self):
-        """Returns the conversation so far, as `/save` writes it."""
+        """Returns the present conversation, as `/save` writes it."""
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "chat.json")
             self.type(f"/save {path}\r".encode())
@@ -273,7 +273,7 @@ class TerminalTest(unittest.TestCase):
         while select.select([self.terminal], [], [], 0.2)[0]:
             try:
                 self.seen += os.read(self.terminal, 65536)
-            except OSError:  # the other side is closed
+            except OSError:  # the program has closed the terminal
                 return
 
     def test_sigint_stops_an_answer_and_the_chat_continues(self):

@@ -1,4 +1,4 @@
-"""Tests the chat page: which conversation gets an answer, what the browser keeps, edited messages, attached files and saved conversations,
+"""Tests the chat page: which conversation gets an answer, what the browser stores, edited messages, attached files and saved conversations,
 and how the page scrolls and fits a phone."""
 import glob
 import json

@@ -58,7 +58,7 @@ class ChatCase(unittest.TestCase):
         self.browser.press("Enter")
 
     def kept(self):
-        """Returns the conversations that the browser keeps, by their titles."""
+        """Returns the conversations that the browser stores, by their titles."""
         entries = self.browser.run("return Object.keys(localStorage).filter((k) => k.startsWith('quire.conversation.')).map((k) => localStorage.getItem(k))")
         return {entry["title"]: entry["turns"] for entry in map(json.loads, entries)}
 
@@ -82,7 +82,7 @@ class ScriptedCase(ChatCase):
         self.browser.run("window.refuse = arguments[0]", what)
 
     def asked(self):
-        """Returns the messages of each request so far, as [role, content]."""
+        """Returns the messages of each request since the page was opened, as [role, content]."""
         return self.browser.run("return window.asked.map((b) => b.messages.map((m) => [m.role, m.content]))")
 
     def begin(self, question):

@@ -18,7 +18,7 @@ from server import QUIRE, REAL, ROOT, TINY, Server
 
 PAGES = ("README.md", "docs/tutorial.md", "docs/serving.md", "docs/api.md", "docs/questions.md")
 
-# Lines that are not run here, with the reason.
+# Lines that this test does not run, with the reason.
 ELSEWHERE = [
     (r"deploy/quickstart\b", "QuickstartTest below, with programs that are built already"),
     (r"tests/run\b", "it runs this test"),
@@ -158,7 +158,7 @@ class CodeBlocksTest(unittest.TestCase):
                    "serve": " --num-prompts 2 --input-len 8 --output-len 4 --vocab-size 257"}
             run += few.get(run.split()[2], "")
         words = ["bash", "-o", "pipefail", "-c", run.replace("TOPOLOGY.yaml", "deploy/topologies/cpu.yaml")]
-        # The hosts of examples do not exist here. An error in the file itself would be reported earlier.
+        # The hosts of examples do not exist on this machine. An error in the file itself would be reported earlier.
         if verb == "check" and re.search(r"two(_nodes)?\.yaml", run):
             place = os.path.join(self.enterContext(tempfile.TemporaryDirectory()), "folder")
             shutil.copytree(self.folder, place, symlinks=True)  # the next blocks may change the files

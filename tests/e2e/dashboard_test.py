@@ -190,7 +190,7 @@ class RequestsTest(DashboardCase):
     def test_dashboard_shows_how_many_drafts_were_accepted(self):
         body = {"prompt": [9, 10, 11], "max_tokens": 40, "temperature": 0, "ignore_eos": True, "allowed_token_ids": [40, 41, 42]}
         text = self.server.post("/v1/completions", body)[1]["choices"][0]["text"]
-        for _ in range(10):  # a server guesses less often where its steps take unsteady times
+        for _ in range(10):  # a server makes fewer drafts where its steps take unsteady times
             self.server.post("/v1/completions", {**body, "prediction": {"type": "content", "content": text}})
         self.browser.sees("#figures .figure.whole .note", "prediction ")
         self.browser.sees("#figures .figure.whole .note", "by position ")
@@ -299,7 +299,7 @@ class ReplicasTest(DashboardCase):
 
     def test_dashboard_moves_a_request_and_shows_the_chosen_replica(self):
         _, name = begin(self.server, [5] * 40, tokens=1900)
-        self.order("/admin/pause")  # keeps the request alive until its button is there
+        self.order("/admin/pause")  # the request must not end before its button is there
         here = self.server.get("/admin/requests?id=" + name, admin=True)["requests"][0]["replica"]
         self.row(name)
         self.browser.click(f'button[aria-label="Move {name} to another replica"]')

@@ -64,7 +64,7 @@ class TextTest(unittest.TestCase):
                 self.assertIn(flag, known, page)
 
     def test_settings_page_has_a_row_for_every_setting(self):
-        """Compares the page with options_test.cc, which lists all keys and fails if one is missing there."""
+        """Compares the page with options_test.cc, which lists all keys and fails if its own list lacks one."""
         with open(os.path.join(ROOT, "tests", "coordinator", "options_test.cc"), encoding="utf-8") as f:
             listed = f.read().partition("kValues = {")[2].partition("};")[0]
         rows = re.findall(r"^\| `([\w.]+)` \| (.*?) \|", text_of(os.path.join(ROOT, "docs", "settings.md")), re.M)

@@ -50,7 +50,7 @@ def answers(server, bodies=BODIES, whole=None):
 
 def ask_until(enough, server, bodies, right=None, whole=None):
     """Sends the requests, and sends them again until `enough` returns True, at most ROUNDS times. Compares the answers with `right`, and
-    returns the last ones. A server guesses less often where its steps take unsteady times, so one round may have few guesses."""
+    returns the last ones. A server makes fewer drafts where its steps take unsteady times, so one round may have few drafts."""
     for _ in range(ROUNDS):
         got = answers(server, bodies, whole)
         for body, choices, wanted in zip(bodies, got, right or got):
@@ -61,7 +61,7 @@ def ask_until(enough, server, bodies, right=None, whole=None):
 
 
 def kill_a_worker_while(server, number, bodies, right):
-    """Sends the requests, kills the worker of this number at the first guess, and compares the answers."""
+    """Sends the requests, kills the worker of this number at the first draft, and compares the answers."""
     drafts = counts(server)[0]
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         again = pool.submit(answers, server, bodies)
@@ -75,14 +75,14 @@ def kill_a_worker_while(server, number, bodies, right):
 
 
 def counts(server):
-    """Returns how many guesses, guessed tokens and right tokens there were, over all replicas."""
+    """Returns the numbers of drafts, draft tokens and accepted draft tokens of all replicas."""
     text = server.get("/metrics", admin=True)
     return [sum(float(value) for value in re.findall(rf"vllm:spec_decode_num_{name}_total\{{\S+ (\S+)", text))
             for name in ("drafts", "draft_tokens", "accepted_tokens")]
 
 
 def accepted_by_method(server):
-    """Returns, for each source of guesses, how many guessed tokens became part of answers."""
+    """Returns, for each source of drafts, how many draft tokens became part of answers."""
     text = server.get("/metrics", admin=True)
     return {method: float(value) for method, value in
             re.findall(r'quire:accepted_draft_tokens_total\{.*method="(\w+)".*\} (\S+)', text)}
@@ -99,7 +99,7 @@ def predicting(bodies, right):
 
 
 def told(whole):
-    """Returns how many tokens were guessed for all answers, and how many of these tokens are in the answers."""
+    """Returns the number of draft tokens for all answers, and how many of them are in the answers."""
     details = [answer["usage"]["completion_tokens_details"] for answer in whole]
     accepted = sum(each["accepted_prediction_tokens"] for each in details)
     return accepted + sum(each["rejected_prediction_tokens"] for each in details), accepted
@@ -146,8 +146,9 @@ class DraftsTest(unittest.TestCase):
 
 
 class HybridDraftsTest(unittest.TestCase):
-    """Tests models whose layers carry a recurrent state from token to token."""
-    # The golden models have other tokens than the tokenizer of the test, so only the requests with predictions depend on texts here.
+    """Tests models whose layers have recurrent states."""
+    # The golden models have other tokens than the tokenizer of the test, so in these tests only the requests with predictions depend on
+    # texts.
     BODIES = [body for body in BODIES if not {"stop", "structured_outputs", "prompt_logprobs"} & set(body)]
 
     def test_answers_of_hybrids_keep_their_bits_with_drafts_and_with_a_killed_worker(self):
@@ -210,7 +211,7 @@ class DraftModelTest(unittest.TestCase):
                 with Server("-tp", workers, model=TINY) as plain:
                     right = answers(plain, bodies)
                 with Server("-tp", workers, "--speculative-config", draft_config(draft), *flags, model=TINY) as server:
-                    whole, goal = [], 2 if draft == TINY else 1  # the other model is seldom right, so its guesses are counted
+                    whole, goal = [], 2 if draft == TINY else 1  # another model's drafts are seldom right, so they are only counted
                     ask_until(lambda: counts(server)[goal] > 50, server, bodies, right, whole)
                     _, tokens, accepted = counts(server)
                     self.assertEqual((tokens, accepted), told(whole))
@@ -297,7 +298,7 @@ def with_prediction_layer(name, folder):
 
 class PredictionLayerTest(unittest.TestCase):
     MTP = json.dumps({"method": "mtp", "num_speculative_tokens": 3, "disable_by_batch_size": 16})
-    # Random layers guess few tokens right, but the token after many equal ones often.
+    # Few draft tokens of a layer with random weights are right, but after many equal tokens many are.
     BODIES = [{"prompt": [5 + i] * 30, "max_tokens": 60, "temperature": 0, "logprobs": 2, "ignore_eos": True} for i in range(4)] + [
         {"prompt": list(range(3, 60)), "max_tokens": 40, "temperature": 0.7, "seed": 3, "n": 2, "logprobs": 1, "ignore_eos": True}]
 

@@ -1,5 +1,5 @@
-"""Compares embeddings, rankings and scores with HF's hidden states (tests/golden/pooled_tiny.json), with the openai client, and
-with sums computed here. Also tests which pooling the model's files and the flags choose."""
+"""Compares embeddings, rankings and scores with HF's hidden states (tests/golden/pooled_tiny.json), with the openai client, and with sums
+that this file computes. Also tests which pooling the model's files and the flags choose."""
 import base64
 import json
 import math

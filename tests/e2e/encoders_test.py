@@ -1,5 +1,5 @@
-"""Serves small random encoders and compares embeddings, scores and rankings with HF (tests/golden/encoders.json), with the openai
-client, on one and two workers."""
+"""Serves small random encoders on one and two workers. Compares embeddings, scores, rankings, classes and numbers of single tokens with HF
+and torch (tests/golden/encoders.json). Also tests the openai client."""
 import json
 import math
 import os

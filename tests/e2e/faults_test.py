@@ -32,7 +32,7 @@ def copy_of_tiny(case):
 
 
 class BrokenWeightsTest(unittest.TestCase):
-    BROKEN = 33  # the token whose embedding is NaN; the stream does not use it
+    BROKEN = 33  # the token whose embedding is NaN; the stream does not use this token
 
     def setUp(self):
         self.model = copy_of_tiny(self)
@@ -247,7 +247,7 @@ class WorkerLossTest(unittest.TestCase):
         try:
             urllib.request.urlopen(server.url + "/ready", timeout=5).close()
             return True
-        except OSError:  # 503 while the server drains, or no connection any more
+        except OSError:  # 503 while the server drains; afterwards there is no connection
             return False
 
 

@@ -31,7 +31,7 @@ class Hub(http.server.ThreadingHTTPServer):
         self.begun = []  # offsets of answers to requests for a later part of a file
         self.damaged = set()  # files that are sent with other bytes than their hash says
         self.commit = COMMIT  # the commit that the hub names
-        self.headers = {}  # headers of every file in place of the true ones
+        self.headers = {}  # headers of every file in place of its true headers
         super().__init__(("127.0.0.1", 0), Answer)
         self.thread = threading.Thread(target=self.serve_forever)
         self.thread.start()
@@ -138,7 +138,7 @@ class FetchModelTest(unittest.TestCase):
         self.assertEqual(len(self.hub.sent), sent, "everything was there already")
 
     def test_fetch_flag_fetches_a_model_and_continues_an_interrupted_fetch(self):
-        self.hub.files["more.safetensors"] = bytes(24 << 20)  # the client keeps arrived parts in pieces of 10 MB
+        self.hub.files["more.safetensors"] = bytes(24 << 20)  # the client stores arrived parts in pieces of 10 MB
         self.addCleanup(self.hub.files.pop, "more.safetensors")
         self.hub.cut.add("more.safetensors")
         with Server("Org/Tiny", "--fetch", env=self.env, wait=False) as server:

@@ -42,7 +42,7 @@ class FieldCase(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        # By default, guesses also come from earlier answers, so counts of guesses would depend on the order of the tests.
+        # By default, drafts also come from earlier answers, so counts of drafts would depend on the order of the tests.
         cls.server = Server("--threads-per-worker", "1", "--speculative-config", '{"method": "prediction"}', *cls.FLAGS, model=TINY)
 
     @classmethod
@@ -269,7 +269,7 @@ class CompletionTest(FieldCase):
         first, *others = self.events(return_token_ids=True, **ask)
         self.assertEqual([token for e in others for token in e["choices"][0]["token_ids"]], [A, A, A])
         self.assertEqual("".join(e["choices"][0]["text"] for e in (first, *others)), "")
-        self.assertLess(max(len(e["choices"][0]["token_ids"]) for e in others), 3)  # tokens are sent as they are drawn
+        self.assertLess(max(len(e["choices"][0]["token_ids"]) for e in others), 3)  # tokens are sent as soon as they are sampled
         chat = self.chat(return_token_ids=True, **ask)["choices"][0]
         self.assertEqual((chat["message"]["content"], chat["token_ids"]), ("", [A, A, A]))
         self.refused("stop", stop="x", **ask)
@@ -487,8 +487,9 @@ class CompletionTest(FieldCase):
         self.assertEqual(drafts(plain), (0, 0))
 
         def until(enough, ask, content, **given):
-            """Asks with the fields `given` and the prediction `content` until `enough` returns True for the numbers of accepted and
-            rejected tokens. A server guesses less often where its steps take unsteady times, so one answer may have few guesses."""
+            """Sends requests with the fields `given` and the prediction `content` until `enough` returns True for the numbers of accepted
+            and
+            rejected tokens. A server makes fewer drafts where its steps take unsteady times, so one answer may have few drafts."""
             for _ in range(20):
                 answer = ask(prediction={"type": "content", "content": content}, **given)
                 if enough(*drafts(answer[-1] if isinstance(answer, list) else answer)):
@@ -508,7 +509,7 @@ class CompletionTest(FieldCase):
         predicted(parts, lambda accepted, rejected: accepted > 15 and rejected > 0)
         wrong = predicted("~" * 40, lambda accepted, rejected: True)
         self.assertEqual(drafts(wrong)[0], 0)
-        # Tokens that were guessed right but lie beyond the end do not belong to the answer.
+        # Right draft tokens after the answer's end do not belong to the answer.
         stopped = until(lambda accepted, rejected: accepted > 0, self.complete, text, stop=text[20:24], **fields)
         end = text.index(text[20:24])
         self.assertEqual(stopped["choices"][0]["text"], text[:end])
@@ -938,7 +939,7 @@ class ModelDefaultsTest(unittest.TestCase):
 
     def test_generation_config_applies_when_a_request_sets_nothing(self):
         with self.serve({"temperature": 0.5, "top_k": 1, "eos_token_id": EOS}) as server:
-            self.assertEqual(len(set(self.answers(server))), 1)  # top_k 1 leaves one token to draw from
+            self.assertEqual(len(set(self.answers(server))), 1)  # top_k 1 leaves one token to sample
             self.assertEqual(self.answers(server), self.answers(server, temperature=0))
             self.assertGreater(len(set(self.answers(server, top_k=0, temperature=1))), 1)
             self.assertEqual(self.source(server), "model")
@@ -957,7 +958,7 @@ class ModelDefaultsTest(unittest.TestCase):
     def test_quires_sampling_defaults_apply_when_the_models_files_have_none(self):
         own = {"temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05}
         openai = {"temperature": 1, "top_k": 0, "top_p": 1, "min_p": 0}
-        penalty = {"eos_token_id": EOS, "repetition_penalty": 1.3}  # a penalty alone does not say how to draw
+        penalty = {"eos_token_id": EOS, "repetition_penalty": 1.3}  # a penalty alone does not say how to sample
         with self.serve(penalty) as bare, self.serve(penalty, "--generation-config", "model") as strict:
             self.assertEqual((self.source(bare), self.source(strict)), ("quire", "model"))
             self.assertEqual(self.default_sampling(bare), {**own, "repetition_penalty": 1.3})
@@ -967,7 +968,7 @@ class ModelDefaultsTest(unittest.TestCase):
             self.assertNotEqual(self.answers(bare), self.answers(strict))
             logprobs = [server.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 1, "logprobs": 20})[1]["choices"][0]["logprobs"]["top_logprobs"]
                         for server in (bare, strict)]
-            self.assertEqual(*logprobs)  # these values, the defaults, leave the reported values as they are
+            self.assertEqual(*logprobs)  # these values are the defaults, with which the reported values do not change
 
     def test_generation_config_flag_quire_ignores_the_files_of_the_model(self):
         with self.serve({"temperature": 7}, "--generation-config", "quire") as server:

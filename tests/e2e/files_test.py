@@ -1,5 +1,5 @@
-"""Tests a server whose model's files are truncated, are links or pipes, or do not fit each other, whose template costs too much, or
-whose tokenizer has an unsupported pattern. Also tests a model's checksums."""
+"""Tests servers with faulty models: files that are truncated, are links or pipes, or do not fit each other; templates that cost too much;
+tokenizers with unsupported patterns. Also tests a model's checksums."""
 import json
 import os
 import shutil
@@ -30,7 +30,7 @@ class ModelCase(unittest.TestCase):
 
 class TruncationTest(ModelCase):
     def test_coordinator_survives_when_its_model_files_are_truncated(self):
-        """Truncates every file of the model in place, then looks one weight up. A worker must end and name the file."""
+        """Truncates every file of the model in place, then sends a request. A worker must end and name the file."""
         with Server("--backend", "cpu", "--tensor-parallel-size", "2", "--threads-per-worker", "1", model=self.model) as server:
             with open(f"/proc/{server.process.pid}/maps", encoding="utf-8") as maps:
                 self.assertNotIn(self.model, maps.read())
@@ -87,7 +87,7 @@ class TemplateTest(unittest.TestCase):
 
 class StartTest(ModelCase):
     def refusal(self, *flags):
-        """Starts a server that must fail at once. Returns its output."""
+        """Starts a server that must fail while it starts. Returns its output."""
         with Server("--backend", "cpu", *flags, model=self.model, wait=False) as server:
             self.assertEqual(server.process.wait(timeout=30), 2)
             return server.text()

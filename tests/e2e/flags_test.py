@@ -1,4 +1,5 @@
-"""Tests every flag of `quire serve`: its effect, and that /admin/status reports the setting in force."""
+"""Tests every flag of `quire serve`: its effect, and that /admin/status reports the setting in force. Also tests wrong arguments, --help,
+the manual page and completions."""
 import functools
 import json
 import os
@@ -74,7 +75,7 @@ class FlagCase(unittest.TestCase):
         self.together([{"prompt": [i], "max_tokens": longest - 1} for i in range(sequences)])
 
     def together(self, requests, meanwhile=lambda: None):
-        """Sends requests at the same moment; `meanwhile` is called once all of them wait. Then all of them are computed."""
+        """Sends requests at the same time. Calls `meanwhile` once all requests wait. Then lets the server compute all of them."""
         clients = [threading.Thread(target=self.complete, kwargs=fields) for fields in requests]
         self.server.post("/admin/pause", {}, admin=True)
         try:
@@ -90,7 +91,7 @@ class FlagCase(unittest.TestCase):
 
 
 class PlainTest(FlagCase):
-    """Tests a server with only the flags that every server here has."""
+    """Tests a server with only the flags that every server of this file has."""
 
     @classmethod
     def setUpClass(cls):
@@ -253,7 +254,7 @@ class PlainTest(FlagCase):
 
 
 class BatchTest(FlagCase):
-    """Tests a server that keeps files and batches, with small limits."""
+    """Tests a server with a batch directory, with small limits."""
 
     @classmethod
     def setUpClass(cls):
@@ -772,7 +773,7 @@ EXCEPTIONS = {
 
 
 class CommandLineTest(unittest.TestCase):
-    """Tests what the program says about unknown words, about other engines' flags and about itself."""
+    """Tests the program's messages about unknown words, other engines' flags and itself."""
 
     def test_unknown_arguments_end_the_program_with_status_2_and_a_message_of_one_line(self):
         for arguments, said in ((("serve", "-xyz", TINY), "quire serve has no flag -xyz"),

@@ -4,7 +4,7 @@ or damages plans and results at random, from a seed. A wrapper of mpirun makes e
     with FrameFaults(directory, rate, seed) as faults:
         Server(..., env=faults.env())
 
-The proxy runs in threads of the test's process and speaks ZeroMQ as both sides do: a ROUTER for the workers, and for each worker
+The proxy runs in threads of the test's process and has ZeroMQ's sockets of both sides: a ROUTER for the workers, and for each worker
 a DEALER with the worker's own identity for the coordinator."""
 import os
 import random
@@ -48,7 +48,7 @@ os.environ["PATH"] = {os.environ["PATH"]!r}
 os.execvp("mpirun", ["mpirun"] + arguments)
 """)
         os.chmod(shim, 0o755)
-        # Workers find the lease's socket beside the data socket. That connection belongs to the coordinator itself.
+        # Workers find the lease's socket beside the data socket. Workers connect to the coordinator itself on that socket.
         return {"PATH": f"{self.directory}:{os.environ['PATH']}"}
 
     def __enter__(self):

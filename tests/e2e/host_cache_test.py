@@ -45,7 +45,7 @@ def found(server):
 
 
 def turns_of(firsts, vocabulary=143):
-    """Returns the prompts of the second turns: each conversation's first prompt, its answer in `firsts`, and 20 more tokens."""
+    """Returns the prompts of the second turns: each conversation's first prompt, the answer to it in `firsts`, and 20 more tokens."""
     return [prompt + first["choices"][0]["token_ids"] + prompt_of(20, 5, vocabulary)
             for prompt, first in zip(conversations(vocabulary), firsts)]
 

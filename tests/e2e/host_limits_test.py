@@ -87,7 +87,7 @@ def group(controller, limit, nested=False):
 
 class SizesTest(unittest.TestCase):
     def assert_refused(self, flags, flag, prefix=(), limit="the machine allows"):
-        """Expects that plan, check and serve refuse these flags for the same problem, whose message names `limit` and advises to lower
+        """Expects that plan, check and serve refuse these flags for the same problem. The message must name `limit` and advise to lower
         `flag`."""
         done = run("plan", "--no-speed", *flags, prefix=prefix)
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
@@ -114,7 +114,7 @@ class SizesTest(unittest.TestCase):
     @staticmethod
     @contextlib.contextmanager
     def two_models(memory):
-        """Yields the path of a topology file with two models. They are loaded on request, and may take `memory` bytes together."""
+        """Yields the path of a topology file with two models. The models are loaded on request, and may take `memory` bytes together."""
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
             json.dump({"models": [{"name": name, "path": TINY, "load": "request"} for name in ("a", "b")], "models_memory": str(memory)}, file)
             file.flush()

@@ -115,7 +115,7 @@ class HttpTest(unittest.TestCase):
             with self.subTest(body=body[:30]):
                 statuses = self.send(start + body)
                 self.assertTrue(statuses and statuses[0] in (400, 413, 431), statuses)
-        for body in (b"5\nhello\n0\n\n", b"5\r\nhel"):  # the rest of the body never comes
+        for body in (b"5\nhello\n0\n\n", b"5\r\nhel"):  # the body's end never comes
             self.assertEqual(self.send(start + body), [])
 
     def test_each_exceeded_limit_has_its_own_status(self):
@@ -236,7 +236,7 @@ class HttpTest(unittest.TestCase):
                 deadline = time.monotonic() + 20
                 while self.server.get("/admin/status", admin=True)["running"] == 0:
                     self.assertLess(time.monotonic(), deadline)
-                self.server.post("/admin/pause", {}, admin=True)  # keeps the request from ending by itself
+                self.server.post("/admin/pause", {}, admin=True)  # so that the request does not end by itself
                 self.addCleanup(self.server.post, "/admin/resume", {}, admin=True)
                 self.assertEqual(self.server.get("/admin/status", admin=True)["running"], 1)
             while (status := self.server.get("/admin/status", admin=True))["running"]:

@@ -1,4 +1,4 @@
-"""Tests models in which most layers keep a state: whole answers, stored and shared states, and killed workers."""
+"""Tests models in which most layers have a recurrent state: whole answers, stored and shared states, and killed workers."""
 import concurrent.futures
 import json
 import os

@@ -1,4 +1,4 @@
-"""Tests the events of the prefix cache as a router sees them. The test decodes them with the types that vLLM publishes, and keeps an
+"""Tests the events of the prefix cache as a router sees them. The test decodes the events with the types that vLLM publishes, and makes an
 index of blocks that tells which replica has a prompt's beginning."""
 import contextlib
 import os
@@ -50,7 +50,7 @@ decode = msgspec.msgpack.Decoder(Batch).decode
 
 
 class Router:
-    """Follows the events of replicas, one endpoint each, and keeps what their caches hold: {hash: (parent, tokens, name of the
+    """Follows the events of replicas, one endpoint each, and records what their caches hold: {hash: (parent, tokens, name of the
     adapter)}."""
 
     def __init__(self, *endpoints, topic="", listens=False):
@@ -83,8 +83,8 @@ class Router:
                     self.topic = topic
 
     def join(self, server):
-        """Waits until the server knows all subscriptions. For this, it flushes the caches, which sends a batch, until a batch of each
-        replica has arrived."""
+        """Waits until the server knows all subscriptions: flushes the caches, which sends a batch, until a batch of each replica has
+        arrived."""
         for _ in range(100):
             status, answer = server.post("/admin/flush_cache", {}, admin=True)
             assert status == 200, answer

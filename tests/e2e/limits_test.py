@@ -148,7 +148,7 @@ class SizeTest(LimitCase):
         cls.server = cls.files.enter_context(Server("--threads-per-worker", "1", model=altered_tiny(directory, tokenizer_config=short)))
 
     def check(self, at, beyond, field, path="/v1/completions", **others):
-        """Expects that a request with the fields `at` is served, and that one with the fields `beyond` is refused for `field`."""
+        """Expects that a request with the fields `at` is served, and that a request with the fields `beyond` is refused for `field`."""
         base = {"messages": [{"role": "user", "content": "hi"}]} if "chat" in path else {"prompt": [5]}
         for fields, want in ((at, 200), (beyond, 400)):
             status, answer = self.server.post(path, {**base, "max_tokens": 1, **others, **fields})
@@ -262,8 +262,8 @@ class SizeTest(LimitCase):
 
 
 class TimeTest(LimitCase):
-    """Tests all time limits together, each with a client that keeps it and a client that exceeds it. The order in which these clients end
-    also shows which limit ended them."""
+    """Tests all time limits together, each limit with a client that stays within it and a client that exceeds it. The order in which these
+    clients end also shows which limit ended them."""
     HEAD, BODY, IDLE, WRITE = 2, 5, 5, 3
     LARGE = {"prompt": [5], "n": 128, "max_tokens": 16, "logprobs": 20, "ignore_eos": True}
 
@@ -412,7 +412,7 @@ class WaitingTest(LimitCase):
 
 class MemoryTest(LimitCase):
     """Tests bodies that are announced and never sent: each is charged with its whole length before it is read."""
-    BODY, OF_ONE = 2 << 20, 16  # OF_ONE: the number of bodies that one key may have
+    BODY, OF_ONE = 2 << 20, 16  # OF_ONE: the number of bodies that one key may have at the same time
 
     @classmethod
     def setUpClass(cls):
@@ -630,8 +630,8 @@ class AdminPortTest(LimitCase):
 
 
 class AddressTest(LimitCase):
-    """Tests limits of connections per client address. The server runs in a network namespace of its own, whose addresses no other host
-    reaches."""
+    """Tests limits of connections per client address. The server runs in its own network namespace. No other host reaches the addresses in
+    it."""
     OTHERS = [f"10.78.0.{i}" for i in range(2, 7)]
 
     @classmethod
@@ -677,7 +677,7 @@ class AddressTest(LimitCase):
     def test_newcomer_is_served_when_silent_connections_from_many_addresses_fill_the_server(self):
         def say_half(s):
             s.sendall(b"GET /ping HTTP/1.1\r\n")
-            time.sleep(0.01)  # keeps the connections in a known order
+            time.sleep(0.01)  # so that the order of the connections is known
         held = self.hold(say_half)
         newcomers = [self.connect(NETWORK, source=self.OTHERS[4]) for _ in range(2)]
         for s in newcomers:

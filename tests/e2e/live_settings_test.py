@@ -66,7 +66,7 @@ class ReadAgainTest(unittest.TestCase):
                 now = settings(self.server)
                 self.assertEqual((now["log_level"], now["limits"]["queue_seconds"]), ("debug", 51))
                 self.assertEqual((now["limits"]["idle_seconds"], now["limits"]["write_seconds"]), (33, 7), "a flag's, and an operator's")
-                for _ in range(2):  # the engine forgets cached prompts and keeps no new ones
+                for _ in range(2):  # the engine drops cached prompts and caches no new ones
                     status, answer = self.server.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 1})
                 self.assertEqual((status, answer["usage"]["prompt_tokens_details"]["cached_tokens"]), (200, 0))
                 # null restores the file's present value, not the value at the start.
@@ -188,7 +188,7 @@ class LiveSettingsTest(unittest.TestCase):
         self.wait_and_end({"server.limits.request_seconds": 1}, "not done within 1 s")
 
     def promise(self, size, held):
-        """Returns the status of the first answer to a request whose body does not come; 100: the body may come."""
+        """Returns the status of the first answer to a request whose body is not sent; 100: the client may send the body."""
         s = held.enter_context(socket.create_connection(("127.0.0.1", self.server.port), timeout=30))
         s.sendall(f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: {size}\r\n\r\n".encode())
         return int(s.recv(65536)[9:12])

@@ -1,5 +1,5 @@
-"""Runs 1,000 requests, 64 streams at a time, and cancels some at random. Every answer must be right, every block must
-be free in the end, and no process may be left."""
+"""Runs 1,000 requests, 64 streams at a time, and cancels some at random. Every answer must be right. At the end every block must be free,
+and no process may be left."""
 import asyncio
 import json
 import os

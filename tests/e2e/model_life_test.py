@@ -304,7 +304,7 @@ class TurnsTest(LifeCase):
             batch = client.batches.create(input_file_id=file.id, endpoint="/v1/completions", completion_window="24h")
             self.wait_for(server, "second", "ready")
             server.wait_until_running(1)
-            # The batch has room again at once, because keep_alive 0 lets the other model go.
+            # The batch's model has room again immediately, because keep_alive 0 unloads the other model after its request.
             self.expect_golden(server, "third", keep_alive=0)
             deadline = time.monotonic() + 60
             while (now := client.batches.retrieve(batch.id)).status != "completed":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Several models that do not fit together serve a mixed load with random switching. No request is lost, every answer has the tokens that
-the model gives alone, and at each moment the workers take at most 5 % more memory than `quire plan` says for the loaded models. New prompts
-fill the KV pools meanwhile.
+the model gives when it is the only model, and at each moment the workers take at most 5 % more memory than `quire plan` says for the loaded
+models. New prompts fill the KV pools meanwhile.
 
   model_mix_test.py                          the short form, with golden models (ctest)
   model_mix_test.py SECONDS MODEL MODEL...   for SECONDS, with these models; prints its numbers

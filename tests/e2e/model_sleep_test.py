@@ -1,4 +1,4 @@
-"""Tests models that sleep: their workers keep the weights, and with --kv-disk the memory of their cache goes back to the system. A
+"""Tests models that sleep: their workers hold the weights, and with --kv-disk the memory of their cache goes back to the system. A
 request or an operator wakes them. Also tests vLLM's /sleep, /wake_up and /is_sleeping."""
 import concurrent.futures
 import os
@@ -27,7 +27,7 @@ def private_bytes(pids):
 
 
 def post(server, path, admin=True, headers=None):
-    """Returns the status of a POST without a body, whose answer may be empty."""
+    """Returns the status of a POST without a body. The answer may be empty."""
     request = urllib.request.Request((server.admin_url if admin else server.url) + path, b"", {"Content-Type": "application/json", **(headers or {})})
     try:
         with urllib.request.urlopen(request, timeout=60) as response:
@@ -38,8 +38,8 @@ def post(server, path, admin=True, headers=None):
 
 class SleepTest(LifeCase):
     def check_cycle(self, *flags, keeps):
-        """Caches prompts, puts the model to sleep, and wakes it by /wake_up, by a request and by /admin/models. keeps: cached blocks stay
-        in memory."""
+        """Caches prompts, puts the model to sleep, and wakes it by /wake_up, by a request and by /admin/models. keeps: true if cached
+        blocks stay in memory."""
         prompts = [prompt_of(TOKENS, start) for start in range(1, 9)]
         with Server("--block-size", "16", "--num-kv-blocks", "2000", "--threads-per-worker", "1", "-tp", "2", *flags, model=TINY) as server:
             name = server.get("/v1/models")["data"][0]["id"]

@@ -1,5 +1,5 @@
-"""Tests several models behind one server: choice by name, answers equal to those of a model served alone, one model's killed
-workers beside another model's streams, and lists that are refused at the start."""
+"""Tests several models behind one server: choice by name, answers equal to those of a model served alone, killed workers of one model
+during streams of another model, and lists that are refused at the start."""
 import concurrent.futures
 import json
 import os
@@ -16,7 +16,7 @@ from hybrids_test import copy_with_tokenizer
 from server import QUIRE, ROOT, TINY, Server
 
 GOLDEN = os.path.join(ROOT, "tests", "golden")
-NAMES = {"first": "gqa", "second": "mha", "third": "mqa"}  # name here: golden model
+NAMES = {"first": "gqa", "second": "mha", "third": "mqa"}  # name in this test: golden model
 FOLDER = tempfile.TemporaryDirectory(prefix="quire-models-")
 
 

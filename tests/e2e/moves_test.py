@@ -1,5 +1,5 @@
 """Tests moves of requests with their KV blocks to groups on other hosts, and to groups that divide the heads differently. Network
-namespaces stand for hosts. Links break and workers die during moves, but every stream must continue unchanged."""
+namespaces play the hosts. Links break and workers die during moves, but every stream must continue unchanged."""
 import contextlib
 import operator
 import os

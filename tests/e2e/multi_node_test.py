@@ -1,4 +1,4 @@
-"""Tests several nodes from one topology file. Network namespaces stand for hosts; everything else is as in a real deployment, from mpirun's
+"""Tests several nodes from one topology file. Network namespaces play the hosts; everything else is as in a real deployment, from mpirun's
 daemons to the tokens. The tests need root and are skipped without it."""
 import contextlib
 import json

@@ -1,6 +1,6 @@
 """Makes nodes on one machine, for tests: network namespaces that a bridge joins, each with a host name of its own. Links can be cut, cut
-in one direction, and restored. This needs root. Everything is made inside namespaces of this process, so that tests do not meet each
-other's networks, and disappears with the process."""
+in one direction, and restored. This needs root. Everything is made inside namespaces of this process: tests do not meet each other's
+networks, and all of it disappears with the process."""
 import contextlib
 import ctypes
 import itertools
@@ -16,7 +16,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 _CLONE_NEWNET = 0x40000000
 _NOBODY = "02:00:00:00:00:99"
 _NUMBERS = itertools.count()
-# Sets the host name to the first argument, then executes the rest.
+# Sets the host name to the first argument, then executes the other arguments.
 _ENTER = 'hostname "$0" && exec "$@"'
 
 
@@ -34,7 +34,7 @@ def ip(*arguments, inside=None):
 
 
 def unavailable():
-    """Returns why namespaces cannot be made here; None if they can."""
+    """Returns why this machine cannot make namespaces; None if it can."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     for program in ("ip", "nsenter", "unshare", "hostname"):
@@ -108,7 +108,7 @@ def _pids_in(namespace):
 
 
 def _remove(namespace):
-    """Removes a namespace, with every process in it. Only a test starts processes there."""
+    """Removes a namespace, with every process in it. Only a test starts processes in such a namespace."""
     if not os.path.exists(f"/run/netns/{namespace}"):
         return
     for pid in _pids_in(namespace):
@@ -171,8 +171,8 @@ class Network:
         self._write_agent()
 
     def _write_agent(self):
-        """Writes an agent that acts like ssh: it joins its arguments and gives them to a shell on the node. From this side's environment,
-        the shell gets only PATH and HOME."""
+        """Writes an agent that acts like ssh: it joins its arguments and gives them to a shell on the node. The shell gets only PATH and
+        HOME of the agent's environment."""
         lines = ["#!/bin/sh", "host=$1; shift", 'case "$host" in']
         for node in self.nodes:
             enter = " ".join(shlex.quote(word) for word in node.command("sh", "-c"))

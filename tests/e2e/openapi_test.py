@@ -21,7 +21,7 @@ SOURCES = ("openai/data_port.cc", "openai/page_api.cc", "openai/response_pages.c
 
 
 def routes_of_code():
-    """Returns {(method, path)} as the sources list them; "*" stands for the text after a prefix."""
+    """Returns the set of (method, path) that the sources list; "*" stands for the text after a prefix."""
     routes = set()
     for name in SOURCES:
         with open(os.path.join(ROOT, "coordinator", "api", name), encoding="utf-8") as f:
@@ -72,8 +72,8 @@ class OpenApiCase(unittest.TestCase):
             return error.code, error.headers.get_content_type(), error.read().decode()
 
     def expect(self, operation, method, path, body=None, status=200):
-        """Sends a request, and checks the answer, or every event of a streamed answer, against the document. Returns the answer; None for
-        a stream."""
+        """Sends a request, and checks the answer, or every event of a streamed answer, against the document. Returns the answer, or None
+        for a stream."""
         got, kind, text = self.ask(method, path, body)
         self.assertEqual(got, status, text)
         content = self.response(operation, status)[kind]
@@ -112,7 +112,7 @@ class OpenApiTest(OpenApiCase):
     def test_openapi_examples_are_valid_and_get_valid_answers(self):
         count = 0
         for path, method, operation in self.operations():
-            if path.endswith("/classify"):  # this model knows no classes: OpenApiClassesTest
+            if path.endswith("/classify"):  # this model has no classes; see OpenApiClassesTest
                 continue
             content = operation.get("requestBody", {"content": {}})["content"].get("application/json")
             if content is None:  # the content of a file, which another test covers

@@ -16,7 +16,7 @@ from server import QUIRE, TINY, Server, altered_tiny, wait_gone
 
 PROMISE = 0.5  # seconds
 MIB = 1 << 20
-HEAVY = 2 * MIB - 4096  # bytes of text in a body that is just accepted
+HEAVY = 2 * MIB - 4096  # bytes of text in a body just below the limit of 2 MiB
 
 
 def request_bytes(path, body, *lines):
@@ -167,7 +167,7 @@ class AnswerTest(OverloadCase):
     def test_other_clients_are_served_beside_an_answer_with_many_logprobs(self):
         body = json.dumps({"messages": [{"role": "user", "content": "hi"}], "n": 128, "max_tokens": 250, "logprobs": True, "top_logprobs": 20,
                            "ignore_eos": True}).encode()
-        with self.nobody_else_notices(stream=False):  # the request takes half of every step, which is not tested here
+        with self.nobody_else_notices(stream=False):  # the request takes half of every step; this test does not measure that
             s = self.connect()
             s.sendall(request_bytes("/v1/chat/completions", body, "Connection: close"))
             status, size = self.drain(s)
@@ -205,7 +205,7 @@ class StreamTest(OverloadCase):
                 size, end = size + len(piece), (end + piece)[-300:]
             done.append((size, end))
         threads = [threading.Thread(target=one) for _ in range(times)]
-        with self.nobody_else_notices(stream=False):  # the requests share steps, which is not tested here
+        with self.nobody_else_notices(stream=False):  # the requests share steps; this test does not measure that
             for thread in threads:
                 thread.start()
             for thread in threads:
@@ -216,7 +216,7 @@ class StreamTest(OverloadCase):
         return [size for size, _ in done]
 
     def test_other_clients_are_served_beside_streams_of_tokens_without_text(self):
-        """The only allowed token is hidden: it has log-probabilities, but no text that would be sent at once."""
+        """The only allowed token is hidden: it has log-probabilities, but no text that would be sent immediately."""
         sizes = self.stream(prompt=[5], n=128, max_tokens=250, logprobs=20, allowed_token_ids=[256])
         self.assertGreater(min(sizes), 4 * MIB)
 
@@ -397,8 +397,8 @@ class SlowReaderTest(OverloadCase):
         cls.start("scheduler: {max_running: 4, max_waiting: 0}\n")
 
     def begin_to_read(self, port):
-        """Starts a client whose socket takes few bytes at a time. Returns the socket and the beginning of the answer, which it has
-        read."""
+        """Starts a client whose socket takes few bytes at a time. Returns the socket and the beginning of the answer, which this function
+        has read."""
         s = self.connect(receive_buffer=4096, port=port)
         s.sendall(request_bytes("/v1/completions", json.dumps(self.LARGE).encode(), "Connection: close"))
         beginning = s.recv(100)

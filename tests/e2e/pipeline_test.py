@@ -78,7 +78,7 @@ class PipelineTest(StreamsCase):
             self.assertEqual(server.terminate(), 0)
 
     def test_hybrids_answers_are_unchanged_when_a_worker_of_each_stage_is_killed(self):
-        """One layer of four has attention, so the other stages keep only states. QUIRE_TEST_ALL_SHAPES tests all families with states."""
+        """One layer of four has attention, so the other stages store only states. QUIRE_TEST_ALL_SHAPES tests all families with states."""
         for model in HYBRIDS if os.environ.get("QUIRE_TEST_ALL_SHAPES") else HYBRIDS[:1]:
             cases = golden(model)[:8]
             for tensor, pipeline in SHAPES if os.environ.get("QUIRE_TEST_ALL_SHAPES") else SHAPES[:1]:

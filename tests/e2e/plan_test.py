@@ -119,8 +119,8 @@ class PlanTest(unittest.TestCase):
             self.assertLess(a["roofline_seconds"], a["seconds"])
 
     def test_plan_adds_the_waits_of_a_stated_link_to_the_given_peaks(self):
-        """Over a link of 1 Gbit/s and 1 ms, a sum of 60 floats takes about as long as the delay alone, and so does a transfer between
-        stages."""
+        """Over a link of 1 Gbit/s and 1 ms, a sum of 60 floats takes about as long as the delay alone. A transfer between stages takes as
+        long."""
         peaks = ("--peaks", "1", "1000")
         _, said = plan("--model", TINY, "-tp", "2", *peaks, "--best", "--link", "1", "1")
         cuts = {(cut["tensor"], cut["pipeline"], cut["one_host"], cut["streams"]): cut for cut in said["cuts"]["cuts"]}

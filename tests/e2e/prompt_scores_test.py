@@ -26,7 +26,7 @@ def lm_eval_body(prompts):
 
 def lm_eval_reads(answer, context_lengths):
     """Returns lm-eval's reading of the answer: (log-likelihood, whether the continuation is the greedy one) for each prompt. The first
-    `context_lengths` tokens of a prompt are context, and the rest is the continuation."""
+    `context_lengths` tokens of a prompt are context, and the other tokens are the continuation."""
     read = []
     for choice, length in zip(sorted(answer["choices"], key=lambda c: c["index"]), context_lengths):
         tokens = choice["logprobs"]["token_logprobs"][length:-1]
@@ -75,7 +75,7 @@ class LmEvalTest(ScoresTest):
             drawn = self.post(server, {"prompt": prompt, "max_tokens": 6, "temperature": 0, "ignore_eos": True, "prompt_logprobs": 0,
                                        "logprobs": 0, "skip_special_tokens": False})["choices"][0]["logprobs"]["token_logprobs"]
             tokens = list(prompt)
-            for _ in range(6):  # finds the drawn tokens one by one: each has rank 1 in the prompt's scores
+            for _ in range(6):  # finds the sampled tokens one by one: each has rank 1 in the prompt's scores
                 top = self.post(server, {"prompt": [*tokens, 0], "max_tokens": 0, "prompt_logprobs": 1})["choices"][0]["prompt_logprobs"][-1]
                 tokens.append(next(int(token) for token, entry in top.items() if entry["rank"] == 1))
             answer = self.post(server, lm_eval_body([tokens, [*tokens[:-1], tokens[-1] ^ 1]]))

@@ -47,7 +47,7 @@ class PromptsTest(unittest.TestCase):
         rendered = self.post("/v1/chat/completions/render", {"messages": MESSAGES})
         answer = self.post("/tokenize", {"messages": MESSAGES})
         self.assertEqual(answer, {"tokens": rendered["token_ids"], "count": rendered["count"], "max_model_len": rendered["max_model_len"]})
-        # Control tokens that a message spells out are text; those that a prompt spells out are control tokens.
+        # The spelling of a control token is text in a message, and a control token in a prompt.
         spelled = [{"role": "user", "content": "<|end|>"}]
         trusted = self.post("/tokenize", {"prompt": "user: <|end|><|end|>assistant: "})["count"]
         self.assertEqual(self.post("/tokenize", {"messages": spelled})["count"], trusted + len("<|end|>") - 1)

@@ -183,8 +183,8 @@ class ReplicasTest(unittest.TestCase):
 
     def test_requests_move_away_from_a_replica_that_is_short_of_blocks(self):
         with Server("-tp", "1", "--data-parallel-size", "2", "--swap-space", "0.05", "--num-kv-blocks", "120", model=TINY) as server:
-            # Three requests that need about 97 blocks each. The blocks that the first leaves in the cache draw the others to its
-            # replica, unless that replica is too busy when they come; then the test tries once more.
+            # Three requests that need about 97 blocks each. The second and the third are routed to the replica that has cached the first
+            # one's blocks, unless that replica is too busy when they come; then the test tries once more.
             for _ in range(5):
                 streams = start(server, 3, 1500, prompt=PROMPTS[2])
                 for thread, lines in streams:

@@ -1,5 +1,5 @@
-"""Tests OpenAI's Responses API: answers of the tiny model, whose samples a bias or a grammar determines; stored answers, and who may read
-them; and the unchanged official client with the quickstart model."""
+"""Tests OpenAI's Responses API: answers of the tiny model, whose samples a bias or a grammar determines; stored answers, and which clients
+may read them; and the unchanged official client with the quickstart model."""
 import asyncio
 import http.client
 import json

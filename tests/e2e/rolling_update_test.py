@@ -1,5 +1,6 @@
-"""Tests a rolling update of two servers behind a balancer that follows /ready. The update is killed half-way and repeated, while clients ask and stream. No
-connection may be dropped: every stream that began ends with [DONE], every other request gets an answer or a 503 that says when to ask again."""
+"""Tests a rolling update of two servers behind a balancer that follows /ready. The update is killed half-way and repeated, while clients
+send requests. No connection may be dropped: every stream that began ends with [DONE]. Every other request gets an answer or a 503 that says
+when to try again."""
 import http.client
 import json
 import os
@@ -19,7 +20,7 @@ FLAGS = ("-tp", "1", "--threads-per-worker", "1", "--set", "server.limits.drain_
 
 
 class Clients:
-    """Runs clients that ask through the balancer without a pause. Each client keeps its connection as long as the server does, and
+    """Runs clients that send requests through the balancer without a pause. Each client uses its connection until the server closes it, and
     repeats a request that got 503."""
 
     def __init__(self, balancer, threads):

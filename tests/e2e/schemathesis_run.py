@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """schemathesis_run.py SCHEMATHESIS [SECONDS]: lets schemathesis (PyPI, 4.32.5; the argument names its program) make right and wrong
 requests from /openapi.json and send them to a server with the tiny model. The run fails on an answer of 500 or above (except 504, which
-deadline_seconds causes), on an answer that the document does not describe, and on one that takes longer than 20 s. It is not part of the
-test suite, because it takes minutes and its findings depend on random choices. It prints its findings with the commands that repeat
-them."""
+deadline_seconds causes), on an answer that the document does not describe, and on an answer that takes longer than 20 s. This script is not
+part of the test suite, because it takes minutes and its findings depend on random choices. The output has each finding with the command
+that repeats it."""
 import os
 import subprocess
 import sys
@@ -20,7 +20,7 @@ CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,re
 def main():
     program = sys.argv[1]
     seconds = int(sys.argv[2]) if len(sys.argv) > 2 else 300
-    # A short context keeps answers short, so that many requests are tried.
+    # A short context makes answers short, so that many requests are tried.
     with Server("--threads-per-worker", "1", "--max-model-len", "64", model=TINY) as server, tempfile.TemporaryDirectory() as directory:
         config = os.path.join(directory, "schemathesis.toml")
         with open(config, "w", encoding="utf-8") as f:

@@ -339,7 +339,7 @@ class PrivateNetworkTest(unittest.TestCase):
             self.assertEqual(self.reachable(ports), set())
             self.assertEqual({end[0] for end, _ in tcp_sockets()[0] if end[1] in ports} - {"127.0.0.1", "::1"}, set())
             self.assertIn("mpirun listens on loopback alone", server.text())
-            for pid in server.worker_pids():  # only mpirun loads the library that keeps it in the private network
+            for pid in server.worker_pids():  # only mpirun loads the library that confines it to the private network
                 self.assertNotIn(b"quire-loopback", read(f"/proc/{pid}/environ") + read(f"/proc/{pid}/maps"))
 
     # This test shows that the two tests before it are able to fail.
@@ -597,7 +597,7 @@ class HttpKeysTest(unittest.TestCase):
         for admin, routes, other in ((False, DATA_ROUTES, self.keys.admin), (True, ADMIN_ROUTES, self.keys.api)):
             for path in routes:
                 for method in METHODS:
-                    key = other if method == "POST" else None  # the other port's key is not valid here
+                    key = other if method == "POST" else None  # the other port's key is not valid at this port
                     status, headers, body = self.refused(path, key, method, admin)
                     self.assertEqual(status, 401, (path, method))
                     self.assertIn("WWW-Authenticate: Bearer", headers)

@@ -1,4 +1,4 @@
-"""Tests from outside how KV blocks are shared: parallel samples, beams, the prefix cache, pins, swapping."""
+"""Tests, as a client sees it, how KV blocks are shared: parallel samples, beams, the prefix cache, pins and swapping."""
 import concurrent.futures
 import random
 import threading

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs users of all kinds for as long as one likes, while a random worker is killed again and again. At the end the coordinator's
-memory must not have grown, its open files must be those of the beginning, and every block must be free. Run it by hand.
+"""Runs users of all kinds for a given time, while a random worker is killed again and again. At the end the coordinator's memory must not
+have grown, its number of open files must be that of the beginning, and every block must be free. Run it by hand.
 
   soak.py [--minutes 30] [--users 12] [--kill-every 20] [--ranks 2] [--seed 1] [--model FILE]
 

@@ -1,4 +1,4 @@
-"""Opens many connections of strangers to a port for workers. They send what no worker sends. From a test:
+"""Opens many connections of strangers to a port for workers. They send data that no worker sends. From a test:
 
     with strangers.crowd("127.0.0.1", port, [before a command...]) as crowd: ...
 
@@ -54,7 +54,7 @@ def words(server_key=None):
         (GREETING + announcement(6, 1 << 40), True),
         (GREETING + hello[:100], False),
         (GREETING + hello, False),
-        (GREETING + hello + announcement(6), True),  # a long frame in place of an INITIATE
+        (GREETING + hello + announcement(6), True),  # a long frame instead of an INITIATE
         (GREETING.replace(b"CURVE", b"NULL\0") + b"\x04\x19\x05READY\x0bSocket-Type\0\0\0\x06DEALER" + announcement(2), True),
         (b"GET / HTTP/1.1\r\n\r\n", True),
         (b"\x16\x03\x01\x02\x00", True),
@@ -129,7 +129,7 @@ def crowd(address, port, before=(), seconds=60, size=300, key_file="", own_addre
 
 
 if __name__ == "__main__":
-    os.nice(15)  # in practice attackers use processors of their own; here they run at low priority
+    os.nice(15)  # in practice attackers use processors of their own; in this test they run at low priority
     size, key_file, addresses = [*sys.argv[4:], *("300", "", "")[len(sys.argv) - 4:]]
     server_key = None
     if key_file:

@@ -22,7 +22,7 @@ def text_of(value):
 
 
 def gguf(path, architecture, tensor=None):
-    """Writes a GGUF file that names an architecture and, if given, one tensor. The rest of the file is zeros."""
+    """Writes a GGUF file that names an architecture and, if given, one tensor. Zeros fill the file after them."""
     with open(path, "wb") as file:
         file.write(b"GGUF" + struct.pack("<IQQ", 3, 1 if tensor else 0, 1) + text_of("general.architecture") + struct.pack("<I", 8) + text_of(architecture))
         if tensor:

@@ -1,5 +1,5 @@
-"""Runs thousands of clients in one process, for streams_test.py: their sockets are under one epoll, and each event costs little work.
-They have a process of their own, because client and server together need more descriptors than one process may have."""
+"""Runs thousands of clients in one process, for streams_test.py: one epoll watches their sockets, and each event costs little work. The
+clients have their own process, because client and server together need more descriptors than one process may have."""
 import json
 import resource
 import select
@@ -54,7 +54,7 @@ class Client:
         if self.kind == "whole":
             self.tail = data
             return True
-        # The part that is kept of the last piece is shorter than the text that is counted, so nothing counts twice.
+        # The stored end of the last piece is shorter than the counted text, so nothing counts twice.
         self.events += data.count(b"\ndata: {")
         self.done = self.done or b"[DONE]" in data
         self.cut = self.cut or b"slowly" in data
@@ -93,8 +93,8 @@ class Clients:
 
 
 def streams(port, count, seconds):
-    """Opens `count` normal streams, then the misbehaving clients, keeps all connections for `seconds`, and closes them. Reports each phase to the
-    test."""
+    """Opens `count` normal streams, then the misbehaving clients, holds all connections for `seconds`, and closes them. Reports each phase
+    to the test."""
     clients = Clients()
     body = {"prompt": [5, 6, 7], "max_tokens": 1900, "stream": True, "ignore_eos": True, "temperature": 0}
     begin = time.monotonic()
@@ -122,7 +122,7 @@ def streams(port, count, seconds):
                 slow_408=sum(c.status() == 408 and c.closed_at is not None for c in clients.kind("slow")),
                 half_closed=sum(c.closed_at is not None and not c.done for c in clients.kind("half")))
     sys.stdin.readline()
-    for client in clients.kind("never"):  # reads the bytes that the kernel still has, then the end
+    for client in clients.kind("never"):  # reads the bytes that the kernel still has, then the end of file
         clients.epoll.register(client.socket, select.EPOLLIN)
     never = clients.kind("never")
     clients.poll_until(lambda: all(c.closed_at is not None or c.cut or c.done for c in never), 40)

@@ -1,5 +1,5 @@
-"""Tests many streams at once, with misbehaving clients among them, and overload. ctest runs a small case. By hand,
-streams_test.py 10000 60 holds 10,000 streams for 60 s, and sends 2,000 requests at once."""
+"""Tests many streams at the same time, with misbehaving clients among them, and overload. ctest runs a small case. By hand, streams_test.py
+10000 60 holds 10,000 streams for 60 s, and sends 2,000 requests at the same time."""
 import json
 import os
 import subprocess
@@ -22,8 +22,8 @@ def anonymous_memory(pid):
 
 
 class Clients:
-    """Starts the process with the clients. The process reports each phase in a line (hear), and waits at some places for a line from the
-    test (go_on)."""
+    """Starts the process with the clients. The process reports each phase in a line (hear), and waits between some phases for a line from
+    the test (go_on)."""
 
     def __init__(self, *arguments):
         self.process = subprocess.Popen([sys.executable, CLIENT, *map(str, arguments)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -193,7 +193,8 @@ class FormTest(TinyCase):
 
 
 class CompilationTest(TinyCase):
-    """Tests that grammars are compiled in a separate process that can be killed, and that no request waits for another one's grammar."""
+    """Tests that grammars are compiled in a separate process that can be killed, and that no request waits for another request's
+    grammar."""
     # The compiler needs minutes and hundreds of MiB for this grammar.
     ENDLESS = {"structural_tag": {"format": {"type": "json_schema", "style": "minimax_xml", "json_schema": {
         "type": "object", "properties": {f"k{i}": {"type": "string"} for i in range(900)}, "additionalProperties": False, "minProperties": 60,

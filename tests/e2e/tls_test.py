@@ -41,7 +41,7 @@ def head(method, path, *lines, body=b""):
 
 
 class TlsServer(Server):
-    """Runs a server with TLS. It waits until the log says "ready after", because the base class would ask the server in clear text."""
+    """Runs a server with TLS. It waits until the log says "ready after", because the base class would send requests in clear text."""
 
     def __init__(self, *flags, **named):
         super().__init__(*flags, wait=False, **named)
@@ -155,7 +155,7 @@ class TlsTest(unittest.TestCase):
             for s in slow[:20]:
                 s.sendall(b"\x16\x03\x01\x02\x00\x01")
             begin = time.monotonic()
-            with self.assertRaises((ssl.SSLError, OSError)):  # all 40 places for connections are taken
+            with self.assertRaises((ssl.SSLError, OSError)):  # all 40 connections that the server allows are open
                 self.connect().close()
             for s in slow:
                 with contextlib.suppress(ConnectionResetError):

@@ -110,7 +110,8 @@ class ToolCase(unittest.TestCase):
                 for choice in answer["choices"]]
 
     def check(self, calls, least=1):
-        """Checks that there are at least `least` calls, and that every call names a tool whose schema accepts the arguments."""
+        """Checks that there are at least `least` calls, and that the arguments of every call satisfy the schema of the tool that it
+        names."""
         self.assertGreaterEqual(len(calls), least)
         for name, arguments in calls:
             jsonschema.validate(json.loads(arguments), SCHEMAS[name])
@@ -361,7 +362,7 @@ class ThoughtBudgetTest(ToolCase):
                                      ({"enable_thinking": False, "logit_bias": {str(self.A): 60, str(ord("x") - 33): 50}}, None)):
                 body = {"temperature": 0, "max_tokens": 40, "thinking_token_budget": 4 + ("enable_thinking" not in fields), **form, **fields}
                 message = self.chat(**body)["choices"][0]["message"]
-                if "enable_thinking" not in fields:  # the opening token is drawn again and again
+                if "enable_thinking" not in fields:  # the opening token is sampled again and again
                     self.assertEqual((message["content"], bool(message["reasoning_content"])), (text, True), body)
                 else:
                     self.assertEqual((message["content"], message.get("reasoning_content")), (text, thoughts), body)
@@ -409,7 +410,7 @@ class ThoughtBudgetTest(ToolCase):
 
 
 class ChosenParserTest(ToolCase):
-    """Tests a template that knows no tools, with a parser chosen by a flag."""
+    """Tests a template that does not show tools, with a parser chosen by a flag."""
     TEMPLATE, FLAGS = PLAIN, ("--tool-call-parser", "llama3_json", "--reasoning-parser", "deepseek_r1")
 
     def test_tools_are_described_in_the_system_message_when_the_template_has_none(self):
@@ -425,8 +426,8 @@ class ChosenParserTest(ToolCase):
 
 
 class GenericTest(ToolCase):
-    """Tests a template that knows no tools, no system messages and no results of tools, and in which users and
-    assistants alternate."""
+    """Tests a template that shows no tools, no system messages and no results of tools, and in which users and assistants must
+    alternate."""
     TEMPLATE, FLAGS = ("{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('turns must alternate') }}{% endif %}"
                        + PLAIN.removeprefix("{% for m in messages %}")), ()
 
@@ -500,7 +501,7 @@ class ControlTokenTest(ToolCase):
 
 
 class FormatTest(ToolCase):
-    """Tests every format of calls that supports tool_choice "required": arguments keep to their schemas."""
+    """Tests every format of calls that supports tool_choice "required": arguments satisfy their schemas."""
     FLAGS = ()
 
     FORMS = ("generic", "hermes", "llama3_json", "pythonic", "mistral", "deepseek_v3", "deepseek_v31", "openai", "glm45", "granite", "qwen3_coder", "nemotron_json", "kimi_k2", "minimax_m2", "deepseek_v32", "lfm2", "olmo3", "gemma4", "glm47", "phi4_mini_json", "cohere_command3", "command_r")

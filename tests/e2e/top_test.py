@@ -125,7 +125,7 @@ HOSTILE = "\x1b]0;pwned\x07\x1b[2J"
 
 
 class Stranger(http.server.BaseHTTPRequestHandler):
-    """Answers each path with the text that the test has set for it, in place of Quire's server."""
+    """Answers each path with the text that the test has set for it, instead of Quire's server."""
     answers = {}
 
     def do_GET(self):

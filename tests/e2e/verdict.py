@@ -1,5 +1,5 @@
 """Ends a test script like unittest.main(). In addition, a script whose tests were all skipped ends with 77, which ctest shows as
-skipped, and every reason goes to the file that QUIRE_SKIP_LOG names (tests/skips.py checks it). A script whose first word is
+skipped, and every reason is appended to the file that QUIRE_SKIP_LOG names (tests/skips.py checks it). A script whose first word is
 --alone runs only the cases that are marked with `alone`. A script whose first word is --beside runs only the other cases."""
 import os
 import sys

@@ -1,6 +1,6 @@
-// Input: operations on an engine. Requests come and go, steps are planned and executed, worker groups are lost. The
-// engine's invariants are checked after every operation, and a simulated worker reads every block that a plan names. At
-// the end all blocks must be free.
+// Input: operations on an engine. Requests are submitted and cancelled, steps are planned and executed, worker groups
+// are lost. The engine's invariants are checked after every operation, and a simulated worker reads every block that a
+// plan names. At the end all blocks must be free.
 #include <deque>
 
 #include "comm/base/error.h"

@@ -1,5 +1,6 @@
 // Input: a byte, whose lowest bit chooses a chat or a completion request, and the request's body. Strict JSON must stay
-// the same when it is written and parsed again. An accepted request must keep to the bounds of its fields.
+// the same when it is written and parsed again. The values of an accepted request must be within the bounds of its
+// fields.
 #include <cmath>
 #include <optional>
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the seeds of the fuzz targets' corpora (tests/fuzz/corpus/TARGET/seed-*). Leaves alone the other files there: inputs that once
-failed, named after the parts that they broke."""
+"""Writes the seeds of the fuzz targets' corpora (tests/fuzz/corpus/TARGET/seed-*). Does not touch the other files in these folders: inputs
+that once failed, named after the parts that they broke."""
 import base64
 import json
 import math
@@ -78,7 +78,7 @@ class Table:
     def finish(self):
         count = max(self.fields, default=-1) + 1
         vtable_size = 4 + 2 * count
-        start = (4 + vtable_size + 7) // 8 * 8  # the table begins here
+        start = (4 + vtable_size + 7) // 8 * 8  # where the table begins
         at, inline, blobs, offsets = 4, b"\0" * 4, [], [0] * count
         for index, (format, value) in sorted(self.fields.items()):
             size = 4 if format == "blob" else struct.calcsize("<" + format)
@@ -348,8 +348,8 @@ def answer_forms():
 
 
 def gate_words():
-    """Writes messages of the CURVE handshake. An input has one byte for the kind of message (of five), two bytes for the place at which the
-    message is cut, and the message."""
+    """Writes messages of the CURVE handshake. An input has one byte for the kind of message (of five), two bytes for the offset at which
+    the message is cut, and the message."""
     greeting = b"\xff" + bytes(7) + b"\1\x7f\3\1CURVE" + bytes(47)
     short = lambda name, size: bytes([4, size]) + bytes([len(name)]) + name + bytes(size - 1 - len(name))
     long = lambda name, size: b"\6" + struct.pack(">Q", size) + bytes([len(name)]) + name + bytes(size - 1 - len(name))

@@ -7,7 +7,7 @@
 
 namespace quire::fuzz {
 
-/// Makes new inputs from known ones: flips, cuts and repeats bytes, and inserts bytes of another input or words of a
+/// Makes new inputs from given ones: flips, cuts and repeats bytes, and inserts bytes of another input or words of a
 /// list.
 class Mutator {
  public:

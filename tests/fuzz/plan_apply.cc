@@ -107,7 +107,7 @@ class PlanMaker {
     OrderGuesses();
   }
 
-  /// Adds orders to the plan: the draft model must guess the next tokens of some of the sequences that decode.
+  /// Adds orders to the plan: the draft model must make drafts for some of the sequences that decode.
   void OrderGuesses() {
     const auto order = [this](SlotId slot) {
       if (slot % 2 == 0) plan_.guesses.push_back({slot, 1 + static_cast<int32_t>(slot) % 4});
@@ -211,7 +211,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       table.Resolve(table.Advance(batch), tokens);
       CheckTable(table);
     } catch (const Error&) {
-      return 0;  // a worker would end here
+      return 0;  // a worker would end now
     }
   }
   return 0;

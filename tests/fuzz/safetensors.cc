@@ -1,4 +1,4 @@
-// Input: a safetensors file, either whole, or a header (whose length is added) before the data.
+// Input: a safetensors file, either whole, or without the header's length, which this program adds.
 #include "comm/model/formats/safetensors.h"
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// Input: a topology file, which is either valid or refused with the place of the error.
+// Input: a topology file, which is either valid or refused with the line or key of the error.
 #include "comm/base/error.h"
 #include "comm/topology/topology.h"
 

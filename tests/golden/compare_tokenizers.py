@@ -24,7 +24,7 @@ from make_text_golden import DROPS, FROM_MARKS, MARK, TO_MARKS, texts
 
 
 def merges_of(pieces):
-    """Returns every pair of pieces whose join is a piece, the best joined piece first. HF converts such models to these merges."""
+    """Returns every pair of pieces that joined are a piece, the best joined piece first. HF converts such models to these merges."""
     scores = {piece: score for piece, score, kind in pieces if kind == gguf.TokenType.NORMAL}
     ways = [(-score, i, piece[:at], piece[at:]) for i, (piece, score) in enumerate(scores.items()) for at in range(1, len(piece))
             if piece[:at] in scores and piece[at:] in scores]

@@ -44,7 +44,7 @@ ADAPTERS = {
 }
 
 EXPERTS = ["experts.gate_up_proj", "experts.down_proj"]
-# Adapters of embeddings, heads, routers, experts, layers that keep a state and layer inputs. Keys of their own:
+# Adapters of embeddings, heads, routers, experts, layers with a recurrent state and layer inputs. Keys of their own:
 #   replaced: how much modules_to_save and trainable tokens differ from the base
 #   apart: modules by their names in older versions of HF, of which PEFT makes stacked ones
 FORMATS = {
@@ -107,7 +107,7 @@ def difference(one, other, ids):
 
 @torch.no_grad()
 def save_random(base, settings, directory):
-    """Saves an adapter with random numbers in place of PEFT's initial numbers, which change nothing."""
+    """Saves an adapter with random numbers instead of PEFT's initial numbers, with which the adapter changes nothing."""
     model = get_peft_model(open_base(base), LoraConfig(task_type="CAUSAL_LM", **settings))
     for key, parameter in model.named_parameters():
         if "lora_B" in key:

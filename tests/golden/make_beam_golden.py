@@ -11,7 +11,7 @@ length_penalty. With eos_token_id null, only max_new_tokens ends a hypothesis. H
 reports no score for the result; this script then computes the score by the same formula.
 
 beam_search below is HF's algorithm for one prompt, written out, without a cache and, on tiny models, in float64. HF
-must return the same result. A case is kept if every choice is decided by at least MARGIN in a sum of log-probabilities
+must return the same result. A case is used only if every choice is decided by at least MARGIN in a sum of log-probabilities
 (REAL_MARGIN for the quickstart model: the engine rounds the inputs of quantised weights). Closer choices depend on
 rounding."""
 import json
@@ -32,7 +32,8 @@ BEAMS = [1, 2, 3, 4, 8]
 PENALTIES = [0.0, 0.0, 1.0, 2.0, -1.0, -1.0]
 STOPPING = [False, True, "never"]
 NEW_TOKENS = [1, 5, 20, 20, 40, 40]
-# The pairs of early_stopping settings that the cases, in turn, must tell apart. Few random cases do so by chance.
+# The pairs of early_stopping settings that the cases must tell apart: entry i is for case i modulo the length. Few random cases do so by
+# chance.
 TELLING = [None, (False, "never"), None, (False, True), None, None, (False, True)]
 
 

@@ -164,7 +164,7 @@ class Probe:
 
 
 def ropes_of(config):
-    """Returns the paths of the objects with the parameters of rotary embeddings."""
+    """Returns the paths of the objects with the parameters of rotary embeddings; none without rope_parameters."""
     rope = config.get("rope_parameters")
     if not rope:
         return []

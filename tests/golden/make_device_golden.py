@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes device_models.json: the answers of HF transformers in float32 on the models of tests/worker/cuda/device_models.h, whose sizes
-the CUDA engine serves. Needs: pip install torch transformers.
+"""Makes device_models.json: the answers of HF transformers in float32 on the models of tests/worker/cuda/device_models.h, which have sizes
+that the CUDA engine serves. Needs: pip install torch transformers.
 
   make_device_golden.py build/tests/write_device_models [NAME...]   all models, or the named ones, whose entries are replaced
 
-The weights are not kept: the test writes the same files again, and compares their checksum."""
+The weights are not stored: the test writes the same files again, and compares their checksum."""
 import json
 import os
 import random

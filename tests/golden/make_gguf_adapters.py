@@ -16,7 +16,7 @@ from safetensors.numpy import load_file
 from make_gguf_twins import ARCHITECTURES, FAMILIES, PERMUTED, first_of, permute
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ALPHA = 6.0  # the file's alpha for all matrices; the rest of a matrix's own factor is multiplied into its B
+ALPHA = 6.0  # the file's alpha for all matrices; the adapter's own factors are multiplied into B
 
 
 def number_of(patterns, name, usual):

@@ -6,7 +6,7 @@ Needs: pip install torch transformers accelerate gguf safetensors.
                                  them, or the named ones
   make_golden.py real FILE.gguf  smollm2.json for the quickstart model, on the same dequantised weights
 
-A prompt is kept if the logits of the best and the second best token differ by more than MARGIN at every step. In a
+A prompt is used only if the logits of the best and the second best token differ by more than MARGIN at every step. In a
 closer case rounding decides the order, so that no right answer exists."""
 import json
 import os
@@ -170,7 +170,7 @@ def continue_greedily(model, ids):
 
 @torch.no_grad()
 def check_without_cache(model, ids, tokens, logprobs):
-    """Checks that one pass without a cache gives the same result. HF's cache of a sliding window might drop too much."""
+    """Checks that one pass without a cache gives the same result. HF's cache of a sliding window might drop too many tokens."""
     rows = torch.log_softmax(model(input_ids=torch.tensor([ids + tokens]), use_cache=False).logits[0].double(), -1)
     for i, (token, logprob) in enumerate(zip(tokens, logprobs)):
         row = rows[len(ids) - 1 + i]

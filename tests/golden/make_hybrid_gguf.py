@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Converts models/NAME to models/NAME.gguf as llama.cpp's converter does, for the models with recurrent layers of
 make_hybrid_golden.py. The weights have the same numbers, so that tiny_NAME.json is valid for the file, too. The file
-holds the negated decay rates instead of their logarithms. In qwen3next.older.gguf the input projections of the delta
-rule keep the layout of HF's files, as in llama.cpp's first files of that family. Needs: pip install numpy gguf
+holds the negated decay rates instead of their logarithms. In qwen3next.older.gguf the input projections of the delta rule have the layout
+of HF's files, as in llama.cpp's first files of that family. Needs: pip install numpy gguf
 safetensors
 
   make_hybrid_gguf.py [NAME...]"""
@@ -118,7 +118,7 @@ def tiled(weight, heads, per_key, axis=0):
 def with_tiled_values(name, weight, config):
     keys, values = config["linear_num_key_heads"], config["linear_num_value_heads"]
     per_key = values // keys
-    first = 2 * keys * config["linear_key_head_dim"]  # queries and keys keep their order
+    first = 2 * keys * config["linear_key_head_dim"]  # the order of queries and keys does not change
     if "in_proj_qkv" in name or "conv1d" in name:
         return np.concatenate([weight[:first], tiled(weight[first:], keys, per_key)])
     if "out_proj" in name:

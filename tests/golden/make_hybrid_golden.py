@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes random models with recurrent layers, which keep a state instead of keys and values (models/NAME, safetensors in
+"""Makes random models with recurrent layers, which have a state instead of keys and values (models/NAME, safetensors in
 float16), and the continuations of their prompts by HF transformers in float32 (tiny_NAME.json). Uses functions of
 make_golden.py and make_mixture_golden.py. Needs: pip install torch transformers accelerate safetensors
 
@@ -91,7 +91,8 @@ make_golden.CACHE_TOLERANCE = 3e-4  # HF uses one formula for tokens after a cac
 
 @torch.no_grad()
 def spread_out(model):
-    """Sets weights so far from zero that every layer has an effect, and decay rates so that states remember few or many tokens."""
+    """Sets weights so far from zero that every layer has an effect, and decay rates so that some states depend on few tokens and others on
+    many."""
     make_mixture_golden.spread_out(model)
     for name, parameter in model.named_parameters():
         if name.endswith("A_log"):

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 """Makes random prediction layers (multi-token prediction, MTP) for golden models (mtp/NAME.safetensors, float16), and the greedy drafts
-of each layer along the model's own greedy continuation of its prompts (mtp_NAME.json), in float32. HF transformers has the models, but
-not these layers: a layer's own parts are written here, as the DeepSeek-V3 report describes them, and its decoder layer is HF's. Uses
+of each layer along the model's own greedy continuation of its prompts (mtp_NAME.json), in float32. HF transformers has the models, but not
+these layers: this script writes a layer's own parts, as the DeepSeek-V3 report describes them, and its decoder layer is HF's. Uses
 functions of make_golden.py and make_mixture_golden.py. Needs: pip install torch transformers accelerate safetensors
 
   make_mtp_golden.py [NAME...]
 
 The layer's row at position p joins the embedding of the token at p and the model's hidden state at p - 1, after the final norm. So the
-first row is that of position 1. The row of the last known token guesses the token after it. Then the guess and the layer's own output,
-after the layer's norm, take the places of token and hidden state, and so on.
+first row is that of position 1. The row of the last token predicts the token after it. For the next row, this draft token replaces the
+token, and the layer's own output, after the layer's norm, replaces the hidden state; and so on.
 
-drafts[i] are the drafts once tokens[i] is the last known token. A list ends early where rounding would decide the next draft."""
+drafts[i] are the draft tokens when tokens[i] is the last token. A list ends early where rounding would decide the next draft."""
 import copy
 import json
 import sys

@@ -117,7 +117,7 @@ def ranges(numbers):
 
 
 def facts(config):
-    """Returns a configuration without the keys that change nothing. The vision part keeps only its type."""
+    """Returns a configuration without the keys that change nothing. Of the vision part, only the type stays."""
     kept = {}
     for key, value in config.items():
         if key == "vision_config":
@@ -173,7 +173,7 @@ def row(clones, name, repository, folder=""):
             if index != INDEXES[0]:
                 made["source"] += " (names of the .bin files)"
             break
-    if name.startswith("Qwen3.5-"):  # keeps the names of 8 experts only, because all experts' names are alike
+    if name.startswith("Qwen3.5-"):  # leaves the names of 8 experts only, because all experts' names are alike
         made["config"]["num_experts"] = 8
         for pattern, axes in made["tensors"].items():
             if ".experts.{}" in pattern:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes kernels/cpu/quant_grids.cc: the tables of numbers that codes of GGUF's IQ1, IQ2 and IQ3 formats stand for, as llama.cpp's
+"""Makes kernels/cpu/quant_grids.cc: the tables of numbers that codes of GGUF's IQ1, IQ2 and IQ3 formats encode, as llama.cpp's
 Python package has them. Needs: pip install gguf"""
 import os
 

@@ -7,7 +7,7 @@ own formats. Needs: pip install torch transformers accelerate safetensors compre
   make_quantized_golden.py [NAME...]
 
 The engine rounds dequantised weights to float16, which moves log-probabilities of such a model by 0.0025. Rounding the
-minima of forms with zero points moves them by 0.009. A prompt is kept if its best tokens lead by more than MARGIN
+minima of forms with zero points moves them by 0.009. A prompt is used only if its best tokens lead by more than MARGIN
 (MARGIN_OF_MINIMA with zero points)."""
 import json
 import os
@@ -154,8 +154,8 @@ FLOAT8 = torch.float8_e4m3fn
 
 
 def nvfp4(weight):
-    """Returns the packed codes, an FP8 scale for every 16 columns of a row, the scale of these scales, and the numbers that the codes stand
-    for."""
+    """Returns the packed codes, an FP8 scale for every 16 columns of a row, the scale of these scales, and the numbers that the codes
+    encode."""
     rows, cols = weight.shape
     groups = weight.reshape(rows, -1, 16)
     whole = weight.abs().max() / (6 * 448)

@@ -24,7 +24,7 @@ LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[
 QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
 SPECIALS = ["<|im_start|>", "<|im_end|>", "<|endoftext|>"]
 
-# Characters that the Unicode tables of both sides have. This Python's table (14.0) is the older one.
+# Characters in the Unicode tables of both this Python and Quire. This Python's table (14.0) is the older one.
 ASSIGNED = [chr(c) for c in range(1, 0x30000) if unicodedata.category(chr(c)) not in ("Cn", "Cs", "Co")]
 BLANKS = [" ", "  ", "\t", "\n", "\r\n", "\r", "\u00a0", "\u2003", "\u3000", "\u0085", "\u180e", "\u200b", "\u2028", "\x0b", "\x0c"]
 PIECES = ["'s", "'S", "'ll", "'LL", "n't", "I'm", "don't", "'", "\"", "``", "...", "!!", "123", "3.14", "1234567", "²³", "Ⅷ", "٣٤",

@@ -97,7 +97,7 @@ def make_unigram(name, folder, size, full, strings):
 
 BYTE_LEVEL = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
 CUTS = {  # name: pre-tokenizer of a byte-level vocabulary
-    # Falcon's steps. Those after ByteLevel see its alphabet, in which a character stands for a byte.
+    # Falcon's steps. The steps after ByteLevel see its alphabet, in which each character encodes a byte.
     "pre_falcon": pre_tokenizers.Sequence([pre_tokenizers.Punctuation("contiguous"), pre_tokenizers.ByteLevel(add_prefix_space=False),
                                            pre_tokenizers.Digits(individual_digits=False), pre_tokenizers.Split(Regex("[0-9][0-9][0-9]"), "isolated")]),
     "pre_removed": pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(QWEN2), "removed", invert=True), BYTE_LEVEL]),

@@ -33,8 +33,9 @@ std::byte* HostMemory(size_t bytes) {
   return static_cast<std::byte*>(data);
 }
 
-/// Deals out a reservation in pieces whose sizes are powers of two, and takes them back. While kernels of several
-/// threads wait for each other, no thread may ask the runtime for memory: the runtime can wait for all kernels first.
+/// Hands out pieces of one reservation, with powers of two as sizes, and takes them back. While kernels of several
+/// threads wait for each other, no thread may request memory from the runtime, because the runtime may wait for all
+/// kernels first.
 class Pool {
  public:
   static Pool& Get() {

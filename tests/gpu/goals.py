@@ -74,7 +74,7 @@ def library(report):
 
 def products(report):
     """Returns a row for each weight that was measured with one row of activations, and a row for the weight whose best choice compares
-    worst with cuBLASLt's first guess."""
+    worst with cuBLASLt's first suggestion."""
     choices = {}
     for row in rows(report):
         if row["section"] == "decode products":

@@ -53,7 +53,7 @@ def shortest_turn(code, products, copies):
     for end, head in enumerate(targets):
         if head is None or head >= end:
             continue
-        # For each instruction: (products, copies) before it -> (instructions so far, predecessor). Inner loops run
+        # For each instruction: (products, copies) before it -> (number of instructions, predecessor). Inner loops run
         # once.
         ways = collections.defaultdict(dict)
         ways[head][(0, 0)] = (0, None)

@@ -160,7 +160,7 @@ def summary(results, lost, left, cut, output):
 
 
 def judge_program(status, output):
-    """Judges programs whose last line of output describes their result."""
+    """Judges programs that describe their result in the last line of output."""
     if status == 0:
         return Outcome("passed", last_line(output), output)
     return Outcome("failed", f"{ended_with(status)}: {last_line(output)}", output)
@@ -210,6 +210,6 @@ def run(part, pack, folder, env, seconds, log):
 
 def allowance(part, later, left):
     """Returns how many of the `left` seconds a part may take: its limit, plus unused time of earlier parts up to the same amount, as long
-    as all later parts keep their limits."""
+    as the time for the limits of all later parts remains."""
     spare = left - sum(p.limit for p in later) - plan.SECONDS_PER_PART * (1 + len(later)) - plan.FIXED_SECONDS
     return min(max(part.limit, min(2 * part.limit, spare)), left - plan.FIXED_SECONDS)

@@ -25,7 +25,7 @@ SANITIZED = [
 
 ASYNCHRONOUS = {"QUIRE_ASYNCHRONOUS_LAUNCHES": "1"}
 
-# kind: how parts.py runs and judges the part. limit: seconds. env: additional variables; None keeps the value that `run` found.
+# kind: how parts.py runs and judges the part. limit: seconds. env: additional variables; None: the value that `run` found stays.
 # Placeholders of a command: {bin}, {here} (this folder), {folder} (of this run), {pack}, {python}. {tool:NAME} is searched on the
 # PATH; without the tool the part is not run.
 Part = collections.namedtuple("Part", "name kind limit command env", defaults=({},))
@@ -74,8 +74,8 @@ PARTS = [
     profile(6),
     tests("kernel tests", 60, "gpu_kernel_tests", "*"),
     Part("block moves", "program", 12, ["{bin}/gpu_block_moves"]),
-    # Kernels of several ranks wait for each other on one device. These parts come late, because they may leave it in a
-    # bad state.
+    # Kernels of several ranks wait for each other on one device. These parts are near the end, because they may leave the device in a bad
+    # state.
     tests("one-shot tests", 15, "gpu_one_shot_test", "*", ASYNCHRONOUS),
     tests("engine tests", 35, "gpu_engine_tests", "*", ASYNCHRONOUS),
     sanitizer("memcheck", 25),

@@ -1,4 +1,4 @@
-"""Makes fake programs for report_test.py, in place of programs that need a GPU: scripts that print the same text as the real programs."""
+"""Makes fake programs for report_test.py, instead of programs that need a GPU: scripts that print the same text as the real programs."""
 import json
 import os
 import sys

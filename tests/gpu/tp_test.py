@@ -46,7 +46,7 @@ def make_model(folder, tokenizer):
         layer = f"model.layers.{i}."
         for name in ("input_layernorm", "post_attention_layernorm"):
             tensors_before = len(data)
-            data += b"\x80\x3f" * hidden  # ones
+            data += b"\x80\x3f" * hidden  # bf16 ones
             tensors[layer + name + ".weight"] = {"dtype": "BF16", "shape": [hidden], "data_offsets": [tensors_before, len(data)]}
         matrix(layer + "self_attn.q_proj", heads * dim, hidden)
         matrix(layer + "self_attn.k_proj", kv * dim, hidden)

@@ -311,8 +311,8 @@ TYPED_TEST(CombineExpertsTest, CombineExperts_WeighsRowsOfTheExpertsAndOfTheShar
       const Numbers rows = Numbers::Of(dtype, tokens * k * columns, random),
                     shared = Numbers::Of(dtype, tokens * columns, random), out(dtype, tokens * columns);
       const DeviceBuffer<float> weights(random.Floats(tokens * k)), gates(random.Floats(tokens * stride));
-      // A place of -1 means that another rank has the expert: the first expert of the second token, two experts of the
-      // third, and all experts of the last.
+      // A row index of -1 means that another rank has the expert: the first expert of the second token, two experts of
+      // the third, and all experts of the last.
       const DeviceBuffer<int32_t> places(std::vector<int32_t>{3, 0, 7, -1, 2, 11, 4, -1, -1, -1, -1, -1});
       CombineExperts(this->device_.stream,
                      {dtype, rows.data(), places.data(), weights.data(), shares ? shared.data() : nullptr,

@@ -125,7 +125,7 @@ TEST_F(LowRankTest, AddLowRank_GivesEveryRowTheSameBits_AloneAndBesideAnyOtherRo
 
 TEST_F(LowRankTest, AddLowRank_ReadsOtherRowsOfX_WhenAGroupNamesThem) {
   const std::vector<float> right = Run({0, 1, 2}, 2), x = x_;
-  // Every group has its rows of x at other places than its rows of y, and several rows of y use the same row of x.
+  // The row indices of x differ from those of y in every group, and several rows of y use the same row of x.
   x_rows_ = {{9, 9, 2, 0, 11}, {30, 31, 32, 33}, {12, 13}};
   for (size_t g = 0; g < rows_.size(); ++g) {
     for (size_t i = 0; i < rows_[g].size(); ++i)

@@ -35,8 +35,8 @@ constexpr Form kFloats = kForms[0], kHalves = kForms[1], kBytesOfCache = kForms[
 
 void PrintTo(const Form& form, std::ostream* out) { *out << form.name; }
 
-/// A paged cache with shuffled blocks. Every float that no sequence owns is NaN, so that reading a wrong place changes
-/// the result.
+/// A paged cache with shuffled blocks. Every float that no sequence owns is NaN, so that reading a wrong address
+/// changes the result.
 struct Case {
   Form form;
   int64_t block_size, head_dim;
@@ -97,7 +97,7 @@ struct Case {
     for (int64_t h = 0; h < heads(); ++h) slopes.push_back(std::exp2(-1.5f * static_cast<float>(h)));
   }
 
-  /// Sets the window, and clears the table entries of blocks that no query sees any more, as the server does.
+  /// Sets the window, and clears the table entries of blocks that no later query sees, as the server does.
   void Slide(int64_t new_window) {
     window = new_window;
     for (size_t s = 0; s < context_len.size(); ++s) {
@@ -148,8 +148,9 @@ Case MakeCase(const Form& form, int64_t block_size, int64_t head_dim, std::vecto
   return c;
 }
 
-/// Returns what the tolerance grows by for kernels with AMX tiles. With an fp16 cache, these kernels round each query
-/// and softmax weight to the sum of two bf16 numbers, which keeps about 16 significant bits.
+/// Returns what the tolerance grows by for kernels with AMX tiles and an fp16 cache; 0 for other kernels and caches.
+/// These kernels round each query and softmax weight to the sum of two bf16 numbers, which has about 16 significant
+/// bits.
 double SlackOfTiles(const Form& form) {
   const std::string_view isa = CpuIsaName();
   return form.type == NumberType::kF16 && (isa == "avx512amx" || isa == "plaintiles") ? 3e-5 : 0;
@@ -271,8 +272,8 @@ TEST_P(PagedAttentionTest, PagedAttention_EqualsReference_WhenQueriesSeeBothWays
   }
 }
 
-// An encoder's pass computes a text in slices, so attention gets pieces of the text, whose queries see both ways. The
-// pieces must have the bits of the whole text.
+// An encoder's pass computes a text in slices, so attention gets pieces of the text, and queries see earlier and later
+// tokens. The pieces must have the bits of the whole text.
 TEST_P(PagedAttentionTest, PagedAttention_GivesTheSameBits_WhenATextIsCutAndQueriesSeeBothWays) {
   for (const int64_t window : {0, 1, 5, 24, 33}) {
     for (const int adjusted : {0, 1, 2}) {
@@ -615,8 +616,8 @@ TEST_P(PagedAttentionTest, PagedAttention_DoesNotOverflow_WithLargeScores) {
     Case c = MakeCase(GetParam(), 16, 64, grouping, {{40, 2}}, 5);
     for (float& q : c.queries) q *= 500.0f;
     PagedAttention(CpuStream(1), c.Params());
-    // An error of a score becomes a relative error of the score's softmax weight. Scores are 500 times as large here,
-    // and so are their errors.
+    // An error of a score becomes a relative error of the score's softmax weight. Scores are 500 times as large in this
+    // case, and so are their errors.
     ExpectNearReference(c, 1e-3 + 500 * SlackOfTiles(c.form), "scores in the thousands");
   }
 }

@@ -1,4 +1,4 @@
-// Tests operations of layers that keep a recurrent state, on the CPU and on a GPU. Sequences are cut into steps in many
+// Tests operations of layers with a recurrent state, on the CPU and on a GPU. Sequences are cut into steps in many
 // ways.
 #include <gtest/gtest.h>
 
@@ -491,8 +491,8 @@ TYPED_TEST(GateSquaresTest, GateSquares_GiveTheNormOfEachGroup_WhenSummedOverAll
       const Doubles normed = reference::RmsNorm(gated, {first, first + group_size}, 1e-5);
       expected.insert(expected.end(), normed.begin(), normed.end());
     }
-    // The ends of the columns of four ranks. The first rank has a part of a group; the second has the rest of that
-    // group and most of the next groups; the third has no columns; the fourth has the rest.
+    // The ends of the columns of four ranks. The first rank has a part of a group; the second has the other columns of
+    // that group and most of the next groups; the third has no columns; the fourth has all that remain.
     const int64_t ends[] = {0, 10, 50, 50, all};
     std::vector<Numbers> parts;
     const DeviceBuffer<float> squares(tokens * groups);

@@ -133,7 +133,7 @@ TEST(SamplingTest, SampleToken_DrawsFromTheFewestTokensThatReachP_WithTopP) {
 }
 
 TEST(SamplingTest, SampleToken_ComparesWithTheBestToken_WithMinP) {
-  const auto share = Frequencies(kLogits, {.min_p = 0.45f});  // keeps tokens of at least 0.18
+  const auto share = Frequencies(kLogits, {.min_p = 0.45f});  // leaves tokens of probability 0.18 or more
   EXPECT_EQ(share.size(), 3u);
   EXPECT_EQ(share.count(0), 0u);
 }
@@ -187,7 +187,7 @@ TEST(SamplingTest, SampleToken_KeepsTheSameTokensAsAFullSort_ForRowsThatAreHardT
     std::vector<bool> kept(size);
     for (const size_t token : order) {
       kept[token] = true;
-      if ((mass += weight(token)) >= top_p * total * (1 + 1e-5)) break;  // rounding may keep one more token
+      if ((mass += weight(token)) >= top_p * total * (1 + 1e-5)) break;  // rounding may leave one more token
     }
     for (uint64_t i = 0; i < 20; ++i) {
       const int32_t drawn = SampleToken(logits, {temperature, top_k, static_cast<float>(top_p)}, {3, 1, i});

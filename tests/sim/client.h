@@ -49,7 +49,7 @@ class Client : public RequestSink {
 
   bool cancelled = false;
   std::optional<Ending> due;  // the error that may end the request now
-  /// For each choice, the next counts of guessed tokens that the client must get: how many guessed tokens are in the
+  /// For each choice, the next counts of draft tokens that the client must get: how many draft tokens are in the
   /// answer, and how many are not.
   std::map<int, std::pair<int, int>> due_drafts;
 

@@ -43,10 +43,10 @@ const Sequence* Decodes::Find(RequestId request, int choice) const {
   return &(*it)->sequences[static_cast<size_t>(choice)];
 }
 
-/// Returns the request and choice of each decode that must not be in the next step, because it is other decodes' turn.
-/// With S stages, a step has 1 / S of the decodes, rounded up: first decodes for which no outstanding step samples a
-/// token, the one computed longest ago first; then decodes for which one outstanding step samples a token. If no step
-/// is outstanding (`ahead` is false), the step also has the decode of the most senior request.
+/// Returns the request and choice of each decode that must not be in the next step, because other decodes have their
+/// turn. With S stages, a step has 1 / S of the decodes, rounded up: first decodes for which no outstanding step
+/// samples a token, the one computed longest ago first; then decodes for which one outstanding step samples a token. If
+/// no step is outstanding (`ahead` is false), the step also has the decode of the most senior request.
 std::set<std::pair<RequestId, int>> Decodes::OutOfTurn(bool ahead) const {
   const auto stages = static_cast<size_t>(engine_.options().scheduler.num_stages);
   std::set<std::pair<RequestId, int>> out;
@@ -73,8 +73,8 @@ std::set<std::pair<RequestId, int>> Decodes::OutOfTurn(bool ahead) const {
 }
 
 /// True when a running request without work in the plan may have lacked blocks. `computed`: the slots with work in the
-/// plan. Such a request ends the planning of a step if the step is planned ahead, because the request may then not
-/// preempt others, or if blocks are being copied, because these blocks will soon be free.
+/// plan. Such a request ends the planning of a step in two cases. The step is planned ahead, so the request may not
+/// preempt others; or blocks are being copied, and these blocks will soon be free.
 bool Decodes::LacksBlocks(const std::set<SlotId>& computed, bool ahead) const {
   const BlockManager& blocks = engine_.blocks();
   if (!ahead && blocks.device_holdings().empty()) return false;

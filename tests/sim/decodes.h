@@ -22,7 +22,7 @@ class Decodes {
   /// Records that the engine is about to make a plan.
   void BeginPlan();
   /// Checks a plan that was made. `ahead`: another step is outstanding. `alone`: the rules for several clients do not
-  /// apply. Throws Failure when a prompt chunk was planned in place of a decode.
+  /// apply. Throws Failure when the plan has a prompt chunk and lacks a decode that must come first.
   void Planned(const StepPlan& plan, bool ahead, bool alone) const;
 
  private:

@@ -111,7 +111,7 @@ void Disk::SaveState() {
 }
 
 /// Fetches a stored state of the prompt: the last state that follows a cached block, if the cache itself cannot use the
-/// blocks up to there because it lacks a state.
+/// blocks up to this state because it lacks one.
 void Disk::BeginToFetchState(size_t num_sent, const Arrival& some) {
   const PrefixSharing& prefixes = engine_.blocks().prefixes();
   const std::span<const TokenId> prompt(some.ask.prompt);

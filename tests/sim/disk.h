@@ -37,7 +37,7 @@ class Disk : public CacheListener {
  private:
   struct Name {
     StoredName stored;
-    std::vector<BlockId> blocks;  // the sequence's blocks up to this one
+    std::vector<BlockId> blocks;  // the sequence's blocks up to the block of this name
     std::vector<BlockHash> hashes;
   };
   struct Saving {

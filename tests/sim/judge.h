@@ -53,7 +53,7 @@ class Judge {
   int BlocksNeeded() const;
 
   /// Overdue returns the requests that must end because their time is up. MayEnd also returns the requests whose time
-  /// is up exactly now, which may or may not end.
+  /// is just up, within rounding; they may or may not end.
   Endings Overdue(double now) const { return OverdueBy(now, kRounding); }
   Endings MayEnd(double now) const { return OverdueBy(now, -kRounding); }
   /// Returns the requests that end when an epoch begins with this number of usable blocks.
@@ -73,7 +73,7 @@ class Judge {
     double arrival = 0;
     bool began = false, away = false;
     bool swapped = false, restarted = false;  // computed tokens were moved to the host; computed tokens were lost
-    int lost = 0, lost_alone = 0;             // epochs lost since the request's last token; those with no other request
+    int lost = 0, lost_alone = 0;             // epochs lost since the last token; those without other requests
     int64_t computed = 0, drawn = 0;
   };
   Endings OverdueBy(double now, double rounding) const;

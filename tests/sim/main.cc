@@ -25,7 +25,7 @@ using quire::sim::Outcome;
 constexpr int kBroken = 1, kUsage = 2, kUnexpected = 3;
 
 /// An event that is counted over all runs, and the least number that a thousand runs must have: about half of the
-/// number when this was written, and for answers two thirds of all requests. A check of an event that no longer happens
+/// number that was measured, and for answers two thirds of all requests. A check of an event that no longer happens
 /// would prove nothing.
 struct Count {
   const char* what;
@@ -94,7 +94,7 @@ void OnSignal(int signal) {
   ::raise(signal);
 }
 
-/// Runs a seed. Returns 0 when every promise was kept, otherwise the exit status.
+/// Runs a seed. Returns 0 when no promise was broken, otherwise the exit status.
 int Live(uint64_t seed, Outcome& total) {
   current_seed = seed;
   try {

@@ -23,13 +23,13 @@ class Newcomers {
   void Left(RequestId id) { waiting_.erase(id); }
   void GroupLost() { waiting_.clear(); }
 
-  /// Checks a plan that samples tokens of the requests in `draws`. Throws Failure when a new client's request has
+  /// Checks a plan that samples tokens for the requests in `draws`. Throws Failure when a new client's request has
   /// waited for too many plans. `others_may_give_way`: no running request is protected from being preempted for another
   /// client again, and no request is suspected of killing workers.
   void Planned(const std::set<RequestId>& draws, int num_clients, bool others_may_give_way);
 
-  // Numbers of requests of new clients: those that got their token in time, and those among them that got it with the
-  // first plan.
+  // Numbers of requests of new clients: those that got their first token in time, and those that got it with the first
+  // plan.
   int64_t num_promised = 0, num_prompt = 0;
 
  private:

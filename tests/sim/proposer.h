@@ -4,7 +4,7 @@
 
 namespace quire::sim {
 
-/// Proposes the tokens that the simulated model will sample, some of them altered. The guess depends only on the seed
+/// Proposes the tokens that the simulated model will sample, some of them altered. The draft depends only on the seed
 /// and on the sequence.
 class Proposer final : public DraftProposer {
  public:
@@ -12,7 +12,7 @@ class Proposer final : public DraftProposer {
   Proposer(uint64_t seed, int percent_right) : seed_(seed), percent_right_(percent_right) {}
   DraftSource Propose(const Request& request, const Sequence& sequence, int most, std::vector<TokenId>& guess) override;
 
-  /// Guesses `count` tokens that follow `tokens`. `key` chooses which of the guesses are made wrong.
+  /// Returns a draft of `count` tokens that follow `tokens`. `key` chooses which of these tokens are made wrong.
   std::vector<TokenId> Guess(const SamplingSpec& sampling, int adapter, const std::vector<TokenId>& tokens, int count,
                              uint64_t key) const;
 

@@ -142,7 +142,7 @@ void Crowd(uint64_t seed, Scenario& scenario) {
   }
 }
 
-/// In half of the runs, the model carries a state from token to token.
+/// In some runs, the model has recurrent states.
 void GiveStates(uint64_t seed, Scenario& scenario) {
   Random random = RandomOf(seed, Draws::kStates);
   BlockManagerOptions& blocks = scenario.engine.blocks;
@@ -212,8 +212,8 @@ void LimitClients(uint64_t seed, Scenario& scenario) {
   for (Arrival& arrival : scenario.arrivals) arrival.ask.client_limits = limits[arrival.client];
 }
 
-/// In 40 % of the runs, some requests ask for prompt scores. Requests of newcomers, which must get their first token by
-/// the second plan, stay unchanged.
+/// In some runs, some requests ask for prompt scores. Requests of newcomers, which must get their first token by the
+/// second plan, stay unchanged.
 void ScorePrompts(uint64_t seed, Scenario& scenario) {
   Random random = RandomOf(seed, Draws::kScores);
   if (!Chance(random, 40)) return;
@@ -272,7 +272,7 @@ void ChangeOptions(uint64_t seed, Scenario& scenario) {
   if (Chance(random, 20)) scenario.interference.change = OneOf(random, {0.01, 0.05, 0.2});
 }
 
-/// In half of the runs, sequences get drafts, of which about 0, 50, 90 or 100 % are right.
+/// In some runs, sequences get drafts. The seed chooses the share of draft tokens that are right, from none to all.
 void GuessDrafts(uint64_t seed, Scenario& scenario) {
   Random random = RandomOf(seed, Draws::kDrafts);
   if (!Chance(random, 50)) return;
@@ -290,7 +290,7 @@ void GuessDrafts(uint64_t seed, Scenario& scenario) {
   scenario.guesses_late = OneOf(of_model, {0, 0, 30});
 }
 
-/// In 15 % of the runs, some requests belong to batches, but never those of newcomers, which must get their first token
+/// In some runs, some requests belong to batches. Requests of newcomers do not, because they must get their first token
 /// by the second plan.
 void MakeBackground(uint64_t seed, Scenario& scenario) {
   Random random = RandomOf(seed, Draws::kBackground);

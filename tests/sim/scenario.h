@@ -9,8 +9,9 @@
 
 namespace quire::sim {
 
-/// The sequences of random numbers of a run. Each sequence has its own seed, so that a change in the use of one leaves
-/// the others unchanged. Add a new sequence at the end, so that older seeds keep their meaning.
+/// The sequences of random numbers of a run. Each sequence has its own seed, so that a change in the use of one
+/// sequence leaves the other sequences unchanged. Add a new sequence at the end, so that the runs of older seeds do not
+/// change.
 enum class Draws : uint64_t {
   kWorld = 1,
   kEvents,
@@ -59,7 +60,7 @@ struct Faults {
   double answer_is_wrong = 0;  // an answer has a wrong token hash
   double clock_jumps = 0;      // the clock jumps, as after the machine has slept
   double no_new_group = 0;     // probability that no new group follows a loss; all clients then get an error
-  double no_numbers = 0;       // a draw has no valid logits
+  double no_numbers = 0;       // a row to sample from has no valid logits
   RequestId poison = 0;        // workers die whenever they compute this request; 0: none
 
   /// True when groups may be lost.
@@ -100,7 +101,7 @@ struct Scenario {
   double restage = 0;    // probability that a new epoch has another number of stages
   double shrink = 0;     // probability that new pools are too small for some request
   int drafts_right = 0;  // percentage of right drafts, in runs with speculation
-  int guesses_late = 0;  // percentage of a draft model's guesses that never come, or come a step late
+  int guesses_late = 0;  // percentage of a draft model's drafts that never come, or come a step late
   Faults faults;
   Interference interference;
   std::vector<Arrival> arrivals;  // sorted by time

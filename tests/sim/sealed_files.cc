@@ -31,7 +31,7 @@ void SealedFiles::Write(const StoredName& name, const std::vector<KvValue>& valu
   files_[seal_.FileNameOf(name.hash, name.kind)] = std::move(file);
 }
 
-/// Returns the wrong contents that a bad medium has in place of the file's contents.
+/// Returns the wrong contents that a bad medium returns instead of the file's contents.
 std::vector<std::byte> SealedFiles::Lie(const StoredName& name, size_t count, const std::vector<std::byte>& content) {
   std::vector<std::byte> lie = content;
   const std::vector<KvValue> wrong(count, 0xbad);

@@ -14,7 +14,7 @@ namespace quire::sim {
 
 /// The files of a store, encrypted and authenticated as the disk tier does it. In half of the runs the medium is bad:
 /// files are lost, torn or changed, and reads return the file of another block, of another secret or of another model
-/// (space). Such a read must be a miss, and a read of an unchanged file must not be one.
+/// (space). Such a read must be a miss, and a read of an unchanged file must not be a miss.
 class SealedFiles {
  public:
   explicit SealedFiles(uint64_t seed);

@@ -9,7 +9,7 @@ namespace quire::sim {
 
 namespace {
 
-/// Returns the context values of a sequence: entry p stands for tokens 0 to p.
+/// Returns the context values of a sequence: entry p depends on tokens 0 to p.
 std::vector<KvValue> ContextOf(const SequenceState& sequence) {
   std::vector<KvValue> values;
   KvValue value = FirstKv(sequence.sampling.seed, sequence.adapter);
@@ -80,7 +80,7 @@ BatchMember SimWorker::TextOf(const BatchMember& member) const {
   return {member.slot, 0, member.slice.tokens, member.draws};
 }
 
-/// Checks that the unfinished passes in slices together have no more tokens than the rows that workers keep.
+/// Checks that the unfinished passes in slices together have no more tokens than the rows that workers may store.
 void SimWorker::CheckKeptRows() const {
   int64_t rows = 0;
   for (SlotId slot = 0; slot < static_cast<SlotId>(limits_.max_running); ++slot) {
@@ -91,8 +91,8 @@ void SimWorker::CheckKeptRows() const {
   if (rows > max_kept_rows_) throw Violation{fmt::format("{} rows are kept, at most {}", rows, max_kept_rows_)};
 }
 
-/// Checks that an encoder computes a prompt in one step, with all its tokens, or in slices of its pass, because the
-/// first token sees the last one.
+/// Checks that an encoder computes all tokens of a prompt in one step, or the prompt in slices of its pass, because the
+/// first token sees the last token.
 void SimWorker::CheckWhole(const BatchMember& member) const {
   const int tokens = table_.at(member.slot).num_prompt_tokens;
   if (limits_.pass_stages == 0 || member.in_slices() || (member.start == 0 && member.count == tokens)) return;
@@ -179,8 +179,8 @@ StepResult SimWorker::Execute(const Frame& frame) {
   for (const BatchMember& member : batch) CheckWhole(member);
   for (const BatchMember& member : batch) CheckState(member, member.start);
   // As in each layer of a forward pass, all new keys and values are written before any query reads. The first slice of
-  // a pass writes the keys and values that stand for those of all layers. The blocks must still hold them at each later
-  // slice.
+  // a pass writes the hashes that represent the keys and values of all layers. The blocks must still hold these hashes
+  // at each later slice.
   for (const BatchMember& member : batch) {
     if (member.slice.begin == 0) Write(TextOf(member));
   }

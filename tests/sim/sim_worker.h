@@ -15,8 +15,8 @@ namespace quire::sim {
 /// A worker without arithmetic. Frame checks and the sequence table are real. Each slot of a KV block holds a hash
 /// instead of keys and values. A query reads its whole context through the block table. It is a violation if a slot has
 /// the hash of another prefix, as in an aliased, stale, lost or prematurely freed block. States are checked likewise: a
-/// chunk must find the state of exactly the tokens before it, and must leave the state after its own tokens but for
-/// wrong drafts.
+/// chunk must find the state of exactly the tokens before it, and must leave the state after its own tokens, without
+/// wrong draft tokens.
 class SimWorker {
  public:
   SimWorker(const PlanLimits& limits, int sliding_window, int64_t max_kept_rows = 0);
@@ -28,7 +28,7 @@ class SimWorker {
   void SetAdapters(const std::vector<int32_t>& adapters) { limits_.later_adapters = adapters; }
 
   /// Copies to the host the blocks of a request that leaves this worker. Copy later moves the blocks from host to host,
-  /// or from device to device, to the places where another worker would receive them.
+  /// or from device to device, to the blocks in which another worker would receive them.
   void SwapOut(const std::vector<BlockCopyPair>& moves) { Move(moves, device_, host_); }
   void Copy(const std::vector<BlockCopyPair>& pairs, MigrationWay way) {
     std::vector<KvValue>& pool = way == MigrationWay::kHost ? host_ : device_;

@@ -363,7 +363,7 @@ void Simulation::CheckNewcomers(const StepPlan& plan) {
   newcomers_.Planned(draws, turns_.NumActive(), may_give_way);
 }
 
-/// Checks that running requests keep to their clients' own limits.
+/// Checks that running requests are within their clients' own limits.
 void Simulation::CheckClientLimits() const {
   std::map<std::string, std::pair<int, int64_t>> has;  // sequences, and blocks at full length
   for (const Request* request : engine_.scheduler().running()) {

@@ -40,7 +40,7 @@ class Simulation {
   struct Sent {
     Frame frame;
     std::vector<Member> members;
-    std::vector<GuessOrder> guesses;  // guesses that the draft model must make after this step
+    std::vector<GuessOrder> guesses;  // drafts that the draft model must make after this step
   };
   /// A request on its way to another engine. The simulation has one engine, which is both the source and the
   /// destination and uses a ticket for each.
@@ -173,11 +173,11 @@ class Simulation {
   StepId last_step_ = 0;
   double company_left_ = 0;   // seconds of steps for which the rules for several clients still apply to one client
   bool left_out_ = false;     // true: the last plan was made ahead and had no room for some request
-  int64_t drafts_right_ = 0;  // guessed tokens in answers
-  std::map<SlotId, std::vector<TokenId>> last_guesses_;  // the draft model's last guesses, right or wrong
+  int64_t drafts_right_ = 0;  // draft tokens in answers
+  std::map<SlotId, std::vector<TokenId>> last_guesses_;  // the draft model's last drafts, right or wrong
   int64_t swap_outs_ = 0, swap_ins_ = 0;                 // blocks that plans moved
   int64_t copied_ = 0, brought_ = 0;  // blocks that went to the host cache, and that came back, before this plan
-  int64_t num_drawn_ = 0, num_wanted_ = 0, num_computed_ = 0;  // draws; draws for unended sequences; tokens in plans
+  int64_t num_drawn_ = 0, num_wanted_ = 0, num_computed_ = 0;  // samples; samples of unended sequences; tokens in plans
   Outcome outcome_;
 };
 

@@ -1,4 +1,4 @@
-// Simulates the draft model of the workers, and checks the counts of guessed tokens in answers and statistics.
+// Simulates the draft model of the workers, and checks the counts of draft tokens in answers and statistics.
 #include <algorithm>
 
 #include "comm/base/error.h"
@@ -6,7 +6,7 @@
 
 namespace quire::sim {
 
-/// Returns the guesses of rank 0's draft model after a step. In some runs some guesses never come, or come a step late,
+/// Returns the drafts of rank 0's draft model after a step. In some runs some drafts never come, or come a step late,
 /// when other tokens follow.
 std::vector<Draft> Simulation::GuessesAfter(const Sent& sent) {
   std::vector<Draft> guesses;
@@ -26,8 +26,8 @@ std::vector<Draft> Simulation::GuessesAfter(const Sent& sent) {
   return guesses;
 }
 
-/// Checks that verification keeps every token when the draft model guesses right and in time. This requires that
-/// guesses go to their own sequences, after the tokens for which they were made.
+/// Checks that verification accepts every token when the draft model's drafts are right and in time. This requires that
+/// drafts go to their own sequences, after the tokens for which they were made.
 void Simulation::CheckRightGuesses(const Sent& sent, const std::vector<SampledToken>& tokens) const {
   if (!scenario_.engine.drafts.from_model || scenario_.drafts_right < 100 || scenario_.guesses_late > 0) return;
   for (const Member& member : sent.members) {
@@ -37,7 +37,7 @@ void Simulation::CheckRightGuesses(const Sent& sent, const std::vector<SampledTo
   }
 }
 
-/// Checks that the engine accepts guesses that it has ordered, and refuses all others.
+/// Checks that the engine accepts drafts that it has ordered, and refuses all others.
 void Simulation::CheckFits(const std::vector<Draft>& guesses, const std::vector<GuessOrder>& orders) {
   if (!engine_.Fits(guesses)) throw Failure{"the draft model's guesses do not fit the plan"};
   if (guesses.empty() || guessing_.Below(10) > 0) return;
@@ -55,14 +55,14 @@ void Simulation::CheckFits(const std::vector<Draft>& guesses, const std::vector<
   refuses("that comes twice", [&](auto& other, Draft&) { other.push_back(other[at]); });
 }
 
-/// Records the counts that the client must get: how many guessed tokens became part of its answer.
+/// Records the counts that the client must get: how many draft tokens became part of its answer, and how many did not.
 void Simulation::ExpectDrafts(Client& client, const Member& member, int accepted) {
   client.due_drafts[member.choice] = {accepted, member.num_drafts - accepted};
   drafts_right_ += accepted;
   outcome_.drafts += member.num_drafts;
 }
 
-/// Checks that every client got its counts of guessed tokens, and that the engine's statistics count the same
+/// Checks that every client got its counts of draft tokens, and that the engine's statistics count the same
 /// tokens.
 void Simulation::CheckDrafts(const Sent& sent) const {
   for (const Member& member : sent.members) {

@@ -90,7 +90,7 @@ void Simulation::HasLeft(RequestId id, bool with_blocks) {
   newcomers_.Left(id);
 }
 
-/// Sends the request's full blocks ahead, from pool to pool. The request keeps running meanwhile.
+/// Sends the request's full blocks ahead, from pool to pool. The request runs meanwhile.
 void Simulation::SendAhead(RequestId id) {
   const Request& request = *engine_.requests().at(id);
   const Sequence& first = request.sequences.front();
@@ -139,8 +139,8 @@ void Simulation::ComeBack(Traveller traveller) {
   std::vector<BlockCopyPair> pairs;
   for (size_t i = 0; holding != nullptr && i < traveller.blocks.size(); ++i)
     pairs.push_back({traveller.blocks[i], holding->blocks[i]});
-  // A transfer that breaks off has moved half of the blocks. The rest arrives later, when no request waits for it, with
-  // the contents that the source blocks have then.
+  // A transfer that breaks off has moved half of the blocks. The other half arrives later, when no request waits for
+  // it, with the contents that the source blocks have then.
   const bool half = breaks && !pairs.empty();
   const auto rest = pairs.begin() + static_cast<ptrdiff_t>(half ? pairs.size() / 2 : pairs.size());
   for (SimWorker& worker : workers_) worker.Copy({pairs.begin(), rest}, traveller.way);
@@ -153,7 +153,7 @@ void Simulation::ComeBack(Traveller traveller) {
   if (aloud_) fmt::print("  request {} comes back with {} blocks\n", id, traveller.blocks.size());
   ++(!brings ? outcome_.moved_bare : on_device ? outcome_.moved_on_device : outcome_.moved);
   engine_.ReleaseTicket(traveller.from);
-  if (on_device && ways_.Below(2) == 0) {  // otherwise its blocks are already cached here and stay so
+  if (on_device && ways_.Below(2) == 0) {  // otherwise its blocks are already in this engine's cache and stay there
     engine_.FlushCache();
     pins_.clear();
   }

@@ -89,7 +89,7 @@ void Simulation::NoteMembers(const StepPlan& plan, Sent& sent) {
     note(draft.slot, 1 + count, count);
   }
   for (const Chunk& chunk : plan.chunks) note(chunk.slot, chunk.count);
-  int of_slices = 0;  // tokens of the prompts whose passes end
+  int of_slices = 0;  // tokens of the prompts whose passes end in this step
   for (const Slice& slice : plan.slices) {
     const size_t before = sent.members.size();
     note(slice.slot, slice.completes() ? slice.tokens : 0);
@@ -122,8 +122,8 @@ void Simulation::NoteMembers(const StepPlan& plan, Sent& sent) {
   CheckLeftOut(tokens + rows);
 }
 
-/// Checks that a step with drafts does not go beyond a token after which the state must be kept, because a state in the
-/// middle of a step cannot be kept.
+/// Checks that a step with drafts does not go beyond a token after which a checkpoint is due, because a state in the
+/// middle of a step cannot become a checkpoint.
 void Simulation::CheckKeptStates(const StepPlan& plan) const {
   const BlockManager& blocks = engine_.blocks();
   if (!blocks.has_states() || !blocks.prefixes().enabled()) return;
@@ -140,7 +140,7 @@ void Simulation::CheckKeptStates(const StepPlan& plan) const {
   }
 }
 
-/// Checks that the step keeps to its token budget. Also checks that when a plan made ahead leaves out a request for
+/// Checks that the step is within its token budget. Also checks that when a plan made ahead leaves out a request for
 /// lack of blocks, no second plan is made ahead: the next plan must wait for results.
 void Simulation::CheckLeftOut(int num_tokens) {
   const int budget = engine_.scheduler().step_budget();
@@ -252,7 +252,7 @@ void Simulation::Commit(const Sent& sent, std::vector<SampledToken>& tokens, con
 Endings Simulation::BreakNumbers(const Sent& sent, std::vector<SampledToken>& tokens) {
   if (tokens.empty() || !Happens(more_, scenario_.faults.no_numbers)) return {};
   const SlotId slot = tokens[static_cast<size_t>(more_.Below(static_cast<int64_t>(tokens.size())))].slot;
-  // Workers keep a broken sample only as the first one of a sequence, and then keep none after it.
+  // Workers report a broken sample only as the first sample of a sequence, and then report no sample after it.
   const auto first = std::ranges::find(tokens, slot, &SampledToken::slot);
   tokens.erase(std::next(first), std::find_if(first, tokens.end(), [&](auto& t) { return t.slot != slot; }));
   SampledToken& token = *first;
@@ -279,7 +279,8 @@ void Simulation::CheckFits(const std::vector<SampledToken>& tokens) {
     if (engine_.Fits(other)) throw Failure{"an answer that does not fit the plan is taken for one that does"};
   };
   // An answer that lacks one of a sequence's several tokens also fits the plan, because a worker ends a sequence's
-  // tokens before a sample that is not a number. So a token is removed here only if it is the only one of its sequence.
+  // tokens before a sample that is not a number. So this check removes a token only if it is the only token of its
+  // sequence.
   if (std::ranges::count(tokens, tokens[at].slot, &SampledToken::slot) == 1) {
     refuses([&](auto& other) { other.erase(other.begin() + static_cast<ptrdiff_t>(at)); });
     refuses([&](auto& other) { other[at].slot += 1; });

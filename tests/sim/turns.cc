@@ -18,7 +18,7 @@ int Turns::Active(const std::string& client) const {
 }
 
 void Turns::Joined(const Request& request) {
-  if (Active(request.client) == 0) {  // the client had no requests: it starts level with the others
+  if (Active(request.client) == 0) {  // the client had no requests, so its count starts level with the others'
     double least = -1, most = 0;      // least of the present clients, and most of all clients
     for (const auto& [name, served] : served_) {
       most = std::max(most, served);

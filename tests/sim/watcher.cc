@@ -73,9 +73,9 @@ void Watcher::BeginPlan() {
 /// Checks that the client that was served least gets its next request admitted first. A client may be passed over if
 /// its request was preempted for another client in this plan, if its next request is to be swapped in, or if it has its
 /// own limit. A client without running requests may pass over every other client. A client with its full share waits
-/// for clients with less than their share. The turn of a swapped-in request is decided earlier than that of others:
-/// running requests may find more of their tokens cached afterwards, which lowers the service of their clients. So that
-/// request may also pass over clients whose service fell since then.
+/// for clients with less than their share. The turn of a swapped-in request is decided earlier than the turns of other
+/// requests. Running requests may find more of their tokens cached afterwards, which lowers the service of their
+/// clients. So the swapped-in request may also pass over clients whose service has fallen since then.
 void Watcher::OnAdmitted(const Decision& d) {
   const std::string& client = turns_.ClientOf(d.request);
   const std::vector<RequestId> before = turns_.Before(d.request);
@@ -104,7 +104,7 @@ void Watcher::OnAdmitted(const Decision& d) {
 }
 
 /// True when passes over whole prompts are under way, and the request may have to wait for their end, because its
-/// prompt may be too long for the rest of a step.
+/// prompt may be too long for what is left of a step.
 bool Watcher::MayWaitForPasses(const Request& request) const {
   const auto in_pass = [](const Request* other) { return other->InPass(); };
   return request.num_prompt_tokens() > 1 && std::ranges::any_of(engine_.scheduler().running(), in_pass);
@@ -173,8 +173,8 @@ bool Watcher::MayStandBack(const Request& request) const {
   return use.sequences > ShareOfPlaces() || (turns_.Runs(request.client) && use.blocks > ShareOfBlocks());
 }
 
-/// Checks the running sequences that are kept free for other clients (KeptRoom). When a request was last preempted in
-/// favour of a client, the number of running sequences that this client then had is kept for it during some steps.
+/// Checks the running sequences that are reserved for other clients (KeptRoom). When a request was last preempted in
+/// favour of a client, the number of running sequences that this client then had is reserved for it during some steps.
 /// Another client with running requests must not take them.
 void Watcher::CheckKeptRoom(const Request& request) const {
   const auto of_it = [&](const Request* r) { return r == &request; };
@@ -187,7 +187,7 @@ void Watcher::CheckKeptRoom(const Request& request) const {
     throw Failure{fmt::format("request {} takes the room that is kept for a client that is away", request.id)};
 }
 
-/// Returns how many of the free places for running sequences the request must leave to other clients.
+/// Returns how many of the free sequence slots the request must leave to other clients.
 int Watcher::KeptPlaces(const Request& request) const {
   int places = 0;
   for (const auto& [client, room] : kept_rooms_) {
@@ -219,8 +219,8 @@ int Watcher::MostToBegin(const Request& request) const {
   return most;
 }
 
-/// Returns the requests of other clients that wait to be swapped in: this plan may have found blocks for them, and may
-/// swap them in at its end.
+/// Returns the requests of other clients that wait to be swapped in. This plan may have reserved blocks for them and
+/// may swap them in later.
 std::vector<RequestId> Watcher::ReturningBefore(const Request& request) const {
   std::vector<RequestId> returning = turns_.HeadsOfOthers(request.id);
   std::erase_if(returning, [&](RequestId id) { return !engine_.requests().at(id)->swapped_out(); });
@@ -228,7 +228,7 @@ std::vector<RequestId> Watcher::ReturningBefore(const Request& request) const {
 }
 
 /// False when the pool has enough blocks for the request, for everything that all running and returning requests can
-/// take soon, for the blocks that are kept for other clients, and for the watermark.
+/// take soon, for the blocks that are reserved for other clients, and for the watermark.
 bool Watcher::MayLackBlocks(const Request& request) const {
   const BlockManager& blocks = engine_.blocks();
   const int watermark = static_cast<int>(engine_.options().blocks.watermark * blocks.num_usable());
@@ -327,9 +327,9 @@ void Watcher::OnStoodBack(const Decision& d) {
   ++stood_back;
 }
 
-/// Checks that the right request is preempted for lack of blocks: never the most senior one; and either one that is
-/// junior to the request that needs the blocks, or one whose client exceeds its share of blocks by more than the
-/// needing client does.
+/// Checks that the right request is preempted for lack of blocks: never the most senior request. The request must be
+/// junior to the request that needs the blocks, or its client must exceed its share of blocks by more than the needing
+/// client does.
 void Watcher::CheckSeniority(const Request& victim, const Request& cause) const {
   if (&victim == engine_.scheduler().running().front()) throw Failure{"the most senior request is preempted"};
   const auto excess = [&](const Request& r) { return std::max(0, r.account->use.blocks - ShareOfBlocks()); };

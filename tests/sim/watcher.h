@@ -30,7 +30,7 @@ class Watcher : public DecisionLog {
   bool preempted_in_step = false, admitted_beside_others = false, pins_broken = false;
   int64_t gave_way = 0, stood_back = 0, set_aside = 0, overtaken = 0;
   int64_t swapped_out = 0, swapped_in = 0, brought = 0;  // blocks of preempted requests; copies that came back
-  std::vector<RequestId> just_set_aside;                 // the tokens that outstanding steps draw for them are dropped
+  std::vector<RequestId> just_set_aside;                 // tokens that outstanding steps sample for them are dropped
 
  private:
   void OnAdmitted(const Decision& decision);
@@ -75,7 +75,7 @@ class Watcher : public DecisionLog {
     int64_t until_step = 0;
   };
   // For each client: the sequences and blocks that the client had when a request was last preempted for it, including
-  // the request in whose favour this happened.
+  // the request in whose favour the other was preempted.
   std::map<std::string, KeptRoom> kept_rooms_;
 };
 

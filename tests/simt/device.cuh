@@ -46,7 +46,7 @@ template <class T>
 T ShuffleXor(T value, int lane_mask, uint32_t mask = kFullWarp, Where where = Where::current()) {
   return ShuffleFrom(value, (Executor::Current().lane() ^ lane_mask) & 31, mask, where);
 }
-/// Returns the value of the lane `delta` lanes above. Lanes without such a lane keep their own value.
+/// Returns the value of the lane `delta` lanes above. Lanes without such a lane get their own value.
 template <class T>
 T ShuffleDown(T value, int delta, uint32_t mask = kFullWarp, Where where = Where::current()) {
   const int lane = Executor::Current().lane();

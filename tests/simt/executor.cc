@@ -30,7 +30,7 @@ Options& CurrentOptions() {
 }
 
 Executor& Executor::Make() {
-  thread_local Executor executor;  // keeps the fibers' stacks from launch to launch
+  thread_local Executor executor;  // the fibers' stacks are used again in the next launch
   current_ = &executor;
   return executor;
 }
@@ -226,8 +226,8 @@ void Executor::TryCollective(int warp, uint32_t mask) {
 }
 
 void Executor::FailStuck() const {
-  // This names a thread that waits in a collective and the lane that is missing, or otherwise a thread that waits at a
-  // barrier and a thread that did not arrive.
+  // If a thread waits in a collective, the error names that thread and the missing lane. Otherwise the error names the
+  // thread that ran last.
   for (int i = 0; i < num_threads_; ++i) {
     const Thread& t = *threads_[static_cast<size_t>(i)];
     if (t.state != State::kInCollective) continue;

@@ -95,7 +95,7 @@ class Executor final : private Order {
   struct GroupMmas {
     bool begun = false;
     std::vector<std::function<void()>> queued;
-    uint64_t places = 0;  // a hash of all calls so far
+    uint64_t places = 0;  // a hash of all calls until now
   };
   struct Thread {
     Fiber fiber;

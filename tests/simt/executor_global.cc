@@ -42,8 +42,8 @@ void Executor::WriteLate(std::byte* to, const void* bytes, size_t size) {
 }
 
 void Executor::Release() {
-  // Delivers writes that come before this release. The writes of one thread to one place keep their order, because
-  // late_ is ordered.
+  // Delivers writes that come before this release. The writes of one thread to one address stay in order, because late_
+  // is ordered.
   const auto comes_before = [this](const LateWrite& write) {
     if (write.block != block_) return false;
     return write.stamp.thread == running_ || write.stamp.epoch < epoch_ || Before(write.stamp);

@@ -16,7 +16,7 @@ class Writers {
   Writers& operator=(const Writers&) = delete;
 
   /// Returns the stamp of a byte's writer: twice the block's number, plus 1 for an atomic operation; 0 if no kernel has
-  /// written the byte. Block numbers start at 1 and go on over all launches of an OS thread.
+  /// written the byte. Block numbers start at 1 and rise over all launches of an OS thread.
   uint32_t* at(size_t offset) const { return stamps_ + offset; }
 
  private:
@@ -27,7 +27,7 @@ class Writers {
 /// The address range of one allocation, [begin, end).
 struct Range {
   uintptr_t begin = 0, end = 0;
-  // True for memory of another device. The emulator delivers a plain write there only when a release orders it
+  // True for memory of another device. The emulator delivers a plain write to such memory only when a release orders it
   // (Executor::Release) or when the launch ends.
   bool remote = false;
   // True once a kernel has written into the range, or after MarkWritten. A kernel may read a range that nothing has
@@ -39,7 +39,7 @@ struct Range {
 /// Registers the "device memory" of the calling thread. Kernels may touch only registered memory.
 void RegisterGlobal(Range range);
 void UnregisterGlobal(uintptr_t begin);
-/// Returns the allocation that holds `address` or ends there; an empty range if there is none.
+/// Returns the allocation that holds `address` or ends at it; an empty range if there is none.
 Range& FindGlobal(uintptr_t address);
 /// Treats the allocation that holds `data` as if an earlier kernel had written it.
 void MarkWritten(const void* data);

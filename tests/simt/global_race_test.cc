@@ -70,7 +70,7 @@ TEST(GlobalRaceTest, Emulator_AllowsNeighbouringBytes_AndReadsInLaterLaunches) {
   EXPECT_EQ(ErrorInSomeOrder<ReadAllBytes>({out.data()}), "");
 }
 
-/// Lets all blocks write the same number to one place.
+/// Lets all blocks write the same number to one address.
 struct WriteAlike {
   using Params = RacedBytes;
   static void Run(const RacedBytes& p) {
@@ -126,8 +126,8 @@ struct Message {
   uint32_t *text, *flag;  // text: a word for each of 64 threads, and one for the numbers that arrived before the flag
 };
 
-/// Lets 64 threads write to another device. Thread 0 sets a flag there, after a barrier or without one, and then counts
-/// the words that have arrived.
+/// Lets 64 threads write to another device. Thread 0 sets a flag on that device, after a barrier or without one, and
+/// then counts the words that have arrived.
 template <bool kBarrier>
 struct SendMessage {
   using Params = Message;

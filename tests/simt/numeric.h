@@ -44,7 +44,7 @@ inline Half FromFloat<Half>(float x) {
     magnitude = 0x7c00;
   } else if (bits >= std::bit_cast<uint32_t>(0x1p-14f)) {  // no subnormal half
     magnitude = ((bits + 0xfff + (bits >> 13 & 1)) >> 13) - (112u << 10);
-  } else {  // the last place of floats from 0.5 on is the unit of subnormal halves, and the sum rounds to it
+  } else {  // the last place of floats from 0.5 on is the unit of subnormal halves: the sum rounds to it
     magnitude = std::bit_cast<uint32_t>(std::fabs(x) + 0.5f) - std::bit_cast<uint32_t>(0.5f);
   }
   return {static_cast<uint16_t>(sign | magnitude)};

@@ -8,8 +8,8 @@ namespace quire::simt {
 
 enum class Access { kRead, kWrite, kAtomic };
 
-/// Describes one access to shared memory. `epoch` is the number of block barriers so far in the process (a new block
-/// counts as one). `time` is the number of warp barriers of the thread so far.
+/// Describes one access to shared memory. `epoch` is the number of block barriers in the process before the access (a
+/// new block counts as one). `time` is the number of warp barriers of the thread before the access.
 struct Stamp {
   uint32_t epoch = 0;
   uint32_t time = 0;

@@ -1,5 +1,5 @@
-// Tests the emulator's results, and that the emulator finds planted bugs. Every kernel here has a correct form and
-// wrong forms.
+// Tests the emulator's results, and that the emulator finds planted bugs. Every kernel of this file has a correct form
+// and wrong forms.
 #include <gtest/gtest.h>
 
 #include <simt/device.cuh>
@@ -61,8 +61,8 @@ TEST(SimtTest, Emulator_ReportsAMissingBarrier) {
   }
 }
 
-/// Exchanges values twice through the same array. The second round's writes must wait for the first round's reads; they
-/// do so only with kBarrier.
+/// Exchanges values twice through the same array. The second round's writes must wait for the first round's reads. The
+/// writes wait only with kBarrier.
 template <bool kBarrier>
 struct TwoRounds {
   using Params = Ints;

@@ -10,11 +10,11 @@
 
 namespace quire::simt {
 
-/// Work that is submitted to a stream. It runs at once, or is recorded if the calling thread records a graph.
+/// Work that is submitted to a stream. The work runs immediately, or is recorded if the calling thread records a graph.
 using Work = std::function<void()>;
 
 /// Returns the list that receives work which the calling thread submits; null if the thread records no graph, so that
-/// work runs at once.
+/// work runs immediately.
 inline std::vector<Work>*& Recording() {
   thread_local std::vector<Work>* recording = nullptr;
   return recording;

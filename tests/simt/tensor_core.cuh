@@ -20,7 +20,7 @@ float HalfOfPair(uint32_t pair, int which) {
   static_assert(std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>);
   return ToFloat(T{static_cast<uint16_t>(which == 0 ? pair & 0xffff : pair >> 16)});
 }
-/// Writes a lane's part of A to its places in the matrix.
+/// Writes a lane's part of A into the matrix.
 template <class T>
 void UnpackRows(const uint32_t* a, int lane, float (&rows)[16][16]) {
   for (int half = 0; half < 2; ++half) {

@@ -57,7 +57,7 @@ class CollectingSink : public RequestSink {
   std::vector<float> pooled;  // the prompt's pooled vector
   std::string error;
   int cached = 0;                               // tokens of the prompt that came from the cache
-  int accepted_drafts = 0, refused_drafts = 0;  // guessed tokens in the answers, and others
+  int accepted_drafts = 0, refused_drafts = 0;  // draft tokens in the answers, and other draft tokens
   size_t stop_after = 0;                        // pretends that the text ends with a stop string after so many tokens
 };
 

@@ -9,7 +9,8 @@
 
 namespace quire::test {
 
-/// A disk that can block or refuse writes for a while. It passes accepted records on to another sink, if there is one.
+/// A disk that can block or refuse writes for a while. It passes accepted records on to the sink behind it, if there is
+/// one.
 class GatedSink : public RecordSink {
  public:
   explicit GatedSink(std::unique_ptr<RecordSink> next = nullptr) : next_(std::move(next)) {}

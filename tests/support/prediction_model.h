@@ -28,7 +28,7 @@ class PredictionModel {
 /// A model whose prediction layer is always right. Embeddings are unit vectors, layers add nothing to the residual, and
 /// the output head makes 7 * t + 3, modulo the vocabulary's size, the likeliest token after token t. The prediction
 /// layer reads only the hidden state of the position before its own token, and ignores the token. So a hidden state of
-/// another position gives a wrong guess.
+/// another position gives a wrong draft.
 class ForeseenModel {
  public:
   static constexpr int kTokens = 53, kHidden = 64;  // 53 is prime, so every token has one predecessor

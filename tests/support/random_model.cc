@@ -146,7 +146,8 @@ Json LayerNormConfigOf(const ModelShape& s) {
   return config;
 }
 
-/// Returns the kinds of layers: every third layer, from the second on, is attention, and the others keep a state.
+/// Returns the kinds of layers: every third layer, from the second on, is attention, and the others have a recurrent
+/// state.
 Json MixersOf(const ModelShape& s, const char* keeps_state) {
   Json kinds = Json::array();
   for (int64_t i = 0; i < s.layers; ++i) kinds.push_back(i % 3 == 1 ? "full_attention" : keeps_state);
@@ -424,7 +425,8 @@ Json ConfigOf(const ModelShape& s) {
 struct Numbers {
   float centre, spread;
 };
-/// Returns a distribution of a tensor's numbers with which activations keep their magnitude from layer to layer.
+/// Returns a distribution of a tensor's numbers with which the magnitude of activations is about the same in all
+/// layers.
 Numbers NumbersOf(const ExpectedTensor& tensor) {
   if (tensor.role == Role::kEmbedding) return {0, 1};
   if (tensor.role == Role::kPositions) return {0, 0.3f};

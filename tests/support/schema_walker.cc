@@ -1,6 +1,6 @@
 // Reads JSON schemas, one on each line. For each schema, prints the server's reason for refusing it, or some allowed
-// texts. The texts are chosen at random from a small vocabulary; texts that do not end are left out. Used by
-// coordinator/schemas_test.py.
+// texts. The texts are chosen at random from a small vocabulary; texts that do not end are left out.
+// coordinator/schemas_test.py runs this program.
 #include <spdlog/spdlog.h>
 
 #include <iostream>

@@ -28,7 +28,7 @@ inline std::vector<std::unique_ptr<Collective>> MakeThreadCollectives(int size) 
   return ranks;
 }
 
-/// One rank of a group whose ranks are threads of this process: the collective of its stage, and its link to other
+/// One rank of a group, in which ranks are threads of this process: the collective of its stage, and its link to other
 /// stages (null without a pipeline).
 struct ThreadPeers {
   std::unique_ptr<Collective> stage;

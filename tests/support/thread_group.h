@@ -16,7 +16,7 @@
 
 namespace quire::test {
 
-/// Makes the engine of one rank. Called on the rank's thread.
+/// Makes the engine of one rank. The rank's thread calls it.
 using EngineMaker = std::function<std::unique_ptr<RankEngine>(const ModelFiles&, const EngineSizes&, Collective&)>;
 
 /// A whole worker group as threads of this process. Executors, collectives and frames are real; there are no mpirun and
@@ -102,7 +102,7 @@ class ThreadGroup {
   /// Returns the log-probabilities of prompts from the last awaited step.
   const std::vector<PromptScores>& scores() const { return scores_; }
 
-  /// Returns the draft model's guesses after the last awaited step.
+  /// Returns the draft model's drafts after the last awaited step.
   const std::vector<Draft>& guesses() const { return guesses_; }
 
   /// Returns the number of steps that finished after a rank had begun the next step.

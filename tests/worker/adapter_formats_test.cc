@@ -1,5 +1,5 @@
-// Compares LoRA adapters of embeddings, heads, routers, experts, layers that keep a state and layer inputs with PEFT
-// (FORMATS of tests/golden/make_adapter_golden.py). Also compares the same adapters in llama.cpp's format
+// Compares LoRA adapters of embeddings, heads, routers, experts, layers with a recurrent state and layer inputs with
+// PEFT (FORMATS of tests/golden/make_adapter_golden.py). Also compares the same adapters in llama.cpp's format
 // (tests/golden/make_gguf_adapters.py).
 #include <gtest/gtest.h>
 

@@ -31,8 +31,8 @@ ModelSpec SpecOf(int64_t heads, int64_t kv_heads) {
 
 int64_t HeadBytes(int64_t head_dim) { return 2 * head_dim; }
 
-/// Returns a rank's block. Each element stands for one byte and encodes the byte's layer, keys or values, head and
-/// place in the head.
+/// Returns a rank's block. Each element represents one byte and encodes the byte's layer, keys or values, head and
+/// position in the head.
 std::vector<uint32_t> BlockOf(const ModelSpec& spec, const RankShard& shard) {
   const KvLayout layout(spec, shard, HeadBytes);
   std::vector<uint32_t> block(static_cast<size_t>(layout.block_bytes), UINT32_MAX);

@@ -60,7 +60,7 @@ std::vector<DraftedAsk> AllKinds() {
                     .min_tokens = 9,
                     .bad_words = {{3}, {10, 11}}}});
   asked.push_back({prompt(7), {.temperature = 1, .seed = 3, .allowed_tokens = {4, 5, 6, 7, 20, 21}}, 2, 15});
-  // A token's text is one letter, so that every word of the grammar can be sampled. A guess may be a token that the
+  // A token's text is one letter, so that every word of the grammar can be sampled. A draft token may be one that the
   // grammar forbids.
   asked.push_back(
       {prompt(11), {.temperature = 0, .num_logprobs = 1, .grammar = {GrammarSource::kRegex, "(ab|cde){2,9}f"}}});
@@ -124,7 +124,7 @@ std::vector<TokenId> PredictionOf(std::vector<TokenId> answer) {
   return answer;
 }
 
-/// Expects that clients and statistics report the same numbers of guessed tokens.
+/// Expects that clients and statistics report the same numbers of draft tokens.
 void ExpectSameCounts(const Sinks& sinks, const EngineStats& stats) {
   int64_t accepted = 0, refused = 0;
   for (const CollectingSink& sink : sinks) accepted += sink.accepted_drafts, refused += sink.refused_drafts;
@@ -291,7 +291,7 @@ TEST(HybridDraftsTest, AnswersThatBeginFromASavedState_HaveTheSameBits_WhenDraft
 TEST(HybridDraftsTest, StepBytes_CountTheRowsOfDrafts_BeforeAndAfterLoading) {
   const auto files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/lfm2");
   const int64_t layers = files.spec().num_state_layers(), width = 3 * files.spec().hidden_size;
-  EngineSizes sizes{4, 48, 48, 200, 1, {1, 1}};  // 48 rows draw in any case
+  EngineSizes sizes{4, 48, 48, 200, 1, {1, 1}};  // 48 rows sample tokens in any case
   auto collectives = MakeThreadCollectives(2);
   const auto bytes = [&](Rank rank) { return MemoryOfCpuRank(files, sizes, rank).working.step_bytes; };
   const int64_t before = bytes(0) + bytes(1);
@@ -306,7 +306,7 @@ TEST(HybridDraftsTest, StepBytes_CountTheRowsOfDrafts_BeforeAndAfterLoading) {
 }
 
 /// The draft model runs on rank 0, however the served model is divided among ranks. The vocabularies of two draft
-/// models lack some tokens, after which these models guess nothing.
+/// models lack some tokens. After such a token these models make no drafts.
 TEST(DraftModelTest, Answers_HaveTheSameBits_WhicheverModelGuesses) {
   const auto open = [](const char* name) { return ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + name); };
   const ModelFiles files = open("gqa");
@@ -357,7 +357,8 @@ TEST(DraftModelTest, AnswersOfAHybrid_HaveTheSameBits_WhenADraftModelGuesses) {
   }
 }
 
-/// A draft model that equals the served model guesses right, if the likeliest token is sampled and the answer goes on.
+/// The drafts of a draft model that equals the served model are right, if the likeliest token is sampled and the answer
+/// does not end.
 TEST(DraftModelTest, GuessesOfADraftModel_AreRight_WhenItEqualsTheServedModel_AlsoAfterSwapsAndFromTheCache) {
   const auto files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/gqa");
   std::vector<DraftedAsk> asked;
@@ -376,7 +377,7 @@ TEST(DraftModelTest, GuessesOfADraftModel_AreRight_WhenItEqualsTheServedModel_Al
     setup.draft = &files;
     ExpectSameBits(AnswersOf(files, asked, setup, nullptr, &with, true), right, "guesses of the model itself");
     const DraftCounts counts = with.all_drafts();
-    // The last guess about an answer may reach beyond the answer's end, so a few guessed tokens are not accepted.
+    // The last draft may reach beyond the answer's end, so a few draft tokens are not accepted.
     EXPECT_GE(counts.accepted * 100, counts.tokens * 90) << counts.accepted << " of " << counts.tokens;
     EXPECT_LT(with.steps * 2, without.steps) << "fewer than half of the steps";
   }
@@ -405,7 +406,7 @@ class OneRankWithDraftModel {
   OneRankWithDraftModel() { executor_.AllocateBlocks(10); }
 
   /// Computes the tokens from position `start` on in `blocks`, and then the token that was sampled after them. Returns
-  /// the draft model's guess of the next 3 tokens.
+  /// the draft model's draft of the next 3 tokens.
   std::vector<TokenId> GuessAfter(const std::vector<TokenId>& tokens, int start, const std::vector<BlockId>& blocks) {
     StepPlan plan = Next();
     if (slot_ > 0) plan.released = {slot_ - 1};
@@ -493,8 +494,8 @@ TEST(PredictionLayerTest, Answers_HaveTheSameBits_WithGuessesOfAPredictionLayer)
   }
 }
 
-/// The layer guesses right only from the hidden state of the right position. The texts share their beginnings, so
-/// prefixes come from the cache, choices share blocks, and sequences are preempted.
+/// The layer's drafts are right only if it reads the hidden state of the right position. The texts share their
+/// beginnings, so prefixes come from the cache, choices share blocks, and sequences are preempted.
 TEST(PredictionLayerTest, Guesses_AreRight_WhenThePredictionLayerIsRight_AlsoAfterSwapsAndFromTheCache) {
   const test::ForeseenModel model;
   const ModelFiles files = model.Open(), layer = model.OpenPrediction();
@@ -516,7 +517,7 @@ TEST(PredictionLayerTest, Guesses_AreRight_WhenThePredictionLayerIsRight_AlsoAft
     const std::string where = fmt::format("{} ranks, {} blocks", plain.shares.size(), plain.num_blocks);
     ExpectSameBits(AnswersOf(files, asked, setup, nullptr, &with, true), right, where);
     const DraftCounts& counts = with.drafts[static_cast<size_t>(DraftSource::kLayer)];
-    // The last guess about an answer may reach beyond the answer's end, so a few guessed tokens are not accepted.
+    // The last draft may reach beyond the answer's end, so a few draft tokens are not accepted.
     EXPECT_GE(counts.accepted * 100, counts.tokens * 90) << counts.accepted << " of " << counts.tokens << ", " << where;
     EXPECT_LT(with.steps * 2, without.steps) << "fewer than half of the steps, " << where;
   }

@@ -58,7 +58,7 @@ TEST(GrammarStoreTest, PreparedGrammar_IsKept_UntilItIsForgotten) {
     changed.notify_one();
   });
   const auto numbered = [](int i) { return GrammarSource{GrammarSource::kRegex, "a{" + std::to_string(i) + "}b"}; };
-  constexpr int kMany = 300;  // more grammars than the store keeps
+  constexpr int kMany = 300;  // more grammars than the store holds
   for (int i = 1; i <= kMany; ++i) store.Prepare({static_cast<uint64_t>(i), numbered(i)});
   std::unique_lock lock(mutex);
   ASSERT_TRUE(changed.wait_for(lock, std::chrono::seconds(60), [&] { return reports == kMany; }));

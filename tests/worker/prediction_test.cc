@@ -1,5 +1,5 @@
-// Compares the guesses of prediction layers (multi-token prediction) with those of an independent implementation
-// (tests/golden/make_mtp_golden.py), after every token and however the tokens came into the cache.
+// Compares the drafts of prediction layers (multi-token prediction) with those of an independent implementation
+// (tests/golden/make_mtp_golden.py), after every token and for every way in which tokens come into the cache.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ constexpr int kGuess = 3;
 
 struct Known {
   Tokens prompt, tokens;
-  std::vector<Tokens> drafts;  // entry i: the guess once tokens[i] is the last known token; its end may be missing
+  std::vector<Tokens> drafts;  // entry i: the draft when tokens[i] is the last token; its end may be missing
 
   Tokens All() const {
     Tokens all = prompt;
@@ -80,8 +80,8 @@ class OneRank {
     plan.position_sum = static_cast<uint64_t>(start);
     return executor_.Execute(EncodePlan(plan));
   }
-  /// Computes the last known token, which stands at `position`, and then `drafts`. Also asks the prediction layer for a
-  /// guess.
+  /// Computes the sequence's last token, at `position`, and then `drafts`. Also orders a draft from the prediction
+  /// layer.
   StepResult Decode(int position, const Tokens& drafts = {}) {
     StepPlan plan = Next();
     Reach(plan, position + 1 + static_cast<int>(drafts.size()));
@@ -133,7 +133,7 @@ class OneRank {
   std::vector<BlockId> blocks_;
 };
 
-/// Expects the guess after tokens[last], as far as the golden data have it. Returns the number of compared tokens.
+/// Expects the draft after tokens[last], as far as the golden data have it. Returns the number of compared tokens.
 int ExpectGuess(const StepResult& result, const Known& known, size_t last, const std::string& where) {
   const Tokens guess = result.guesses.empty() ? Tokens() : result.guesses.front().tokens;
   EXPECT_EQ(guess.size(), static_cast<size_t>(kGuess)) << where << ", after token " << last;
@@ -145,8 +145,8 @@ int ExpectGuess(const StepResult& result, const Known& known, size_t last, const
   return static_cast<int>(count);
 }
 
-/// Decodes from tokens[last] on, and compares every token and guess. Every third step has two drafts, of which only the
-/// first is right. Returns the number of compared guessed tokens.
+/// Decodes from tokens[last] on, and compares every token and draft. Every third step has two draft tokens; only the
+/// first of them is right. Returns the number of compared draft tokens.
 int Follow(OneRank& rank, const Known& known, size_t last, const std::string& where) {
   int compared = 0;
   const auto prompt = static_cast<int>(known.prompt.size());
@@ -213,7 +213,7 @@ TEST_P(PredictionGgufTest, Guesses_EqualTheReference_WithAGgufFile) {
   ExpectReference(ModelFiles::Open(path), ModelFiles::OpenPrediction(path));
 }
 
-/// The second sequence takes the first blocks of the first one, and a copy of the block in which it goes on.
+/// The second sequence takes the first blocks of the first one, and a copy of the block in which it continues.
 TEST_P(PredictionBlocksTest, Guesses_EqualTheReference_AfterACachedPrefixAndACopiedBlock) {
   int compared = 0;
   for (const int block_size : {16, 5}) {
@@ -264,7 +264,7 @@ TEST_P(PredictionBlocksTest, Guesses_EqualTheReference_AfterBlocksWentToTheHostA
 }
 
 /// Copies the served model's part of the sequence's blocks into the blocks `mine`, as when blocks come from another
-/// worker. Continues the sequence in these blocks, and returns the guesses after each of the next tokens.
+/// worker. Continues the sequence in these blocks, and returns the drafts after each of the next tokens.
 std::vector<Tokens> GuessesInBroughtBlocks(OneRank& rank, const Known& known, const std::vector<BlockId>& mine) {
   const auto length = static_cast<int>(known.prompt.size());
   ComputePrompt(rank, known);
@@ -286,8 +286,8 @@ std::vector<Tokens> GuessesInBroughtBlocks(OneRank& rank, const Known& known, co
   return guesses;
 }
 
-/// Blocks from another worker contain nothing of the prediction layer. The guesses begin in the first block whose
-/// tokens are all computed on this rank, and depend only on the tokens from there on, whatever the other blocks held
+/// Blocks from another worker contain nothing of the prediction layer. Drafts begin in the first block whose tokens are
+/// all computed on this rank. The drafts depend only on the tokens from this block on, whatever the other blocks held
 /// before.
 TEST_P(PredictionBlocksTest, Guesses_BeginInTheNextBlock_WhenBlocksCameFromAnotherWorker) {
   OneRank rank(files_, layer_, 5);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kSampledVocab = test::kEffectVocab;
 
-/// Returns settings of greedy and random rows, with and without log-probabilities; one row asks for more
+/// Returns settings of greedy and random rows, with and without log-probabilities; one row requests more
 /// log-probabilities than there are tokens.
 std::vector<SamplingSpec> Specs() {
   std::vector<SamplingSpec> specs(7);
@@ -331,8 +331,8 @@ TEST(SamplerTest, Ranks_SampleOnlyTokens_ThatMasksOfOtherRanksAllow) {
 }
 
 TEST(SamplerTest, Ranks_MarkRows_WhenAGrammarIsOverworkedOrAtADeadEnd) {
-  // Two requests of three choices each: one's grammar exceeds its work limit, the other's allows no token. Both are
-  // greedy, first without and then with log-probabilities.
+  // Two requests of three choices each. One request's grammar exceeds its work limit, and the other request's grammar
+  // allows no token. Both requests are greedy, first without and then with log-probabilities.
   for (const int32_t num_logprobs : {-1, 2}) {
     std::vector<SamplingSpec> specs(7);
     for (size_t row = 0; row < 6; ++row) {
@@ -361,7 +361,7 @@ TEST(SamplerTest, SampledRows_AreMarkedBroken_WhenTheirLogitsAreNaNOrInfinite) {
   const auto specs = Specs();
   auto logits = test::Random(4).Floats(static_cast<int64_t>(specs.size()) * kSampledVocab);
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-    for (const size_t row : {0, 2, 5}) {  // greedy, with log-probabilities, drawn
+    for (const size_t row : {0, 2, 5}) {  // greedy, with log-probabilities, sampled
       std::fill_n(logits.begin() + static_cast<ptrdiff_t>(row) * kSampledVocab, kSampledVocab, bad);
       for (const int ranks : {1, 3}) {
         const auto drawn = DrawOn(ranks, logits, specs, row);

@@ -210,7 +210,7 @@ TEST(SequenceTableTest, RemainingRows_CountAllTokensOfAStepButWrongDrafts) {
   StepPlan plan = Drafted();
   plan.added = {Added().added[0]};
   plan.added[0].slot = 1;
-  plan.chunks = {{1, 0, 3}};  // one token of the prompt is left, so nothing is drawn
+  plan.chunks = {{1, 0, 3}};  // one token of the prompt is left, so nothing is sampled
   std::vector<BatchMember> batch = table.Apply(plan);
   const auto rows = [&](const std::vector<TokenId>& drawn) {
     std::vector<SampledToken> tokens;

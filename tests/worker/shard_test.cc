@@ -153,7 +153,7 @@ TEST(ShardTest, PlanShards_GivesWeightsInProportionToShares) {
   EXPECT_NEAR(ratio, 3.0, 0.1);
 }
 
-/// Makes the shape of a small Qwen2-MoE with nine heads, whose first layer is dense.
+/// Makes the shape of a small Qwen2-MoE with nine heads and a dense first layer.
 ModelSpec SomeMixture() {
   ModelSpec c = SmolLm2();
   c.architecture = "qwen2_moe";
@@ -229,8 +229,8 @@ TEST(ShardTest, PlanShards_SplitsTheDeltaRuleByWholeKeyHeads) {
     }
     EXPECT_EQ(heads, 3);
     EXPECT_LE(most - least, 1);
-    // Each of 23 layers keeps 3 tokens of queries, keys and values, and the states of 6 heads, in fp32. The bytes of
-    // every part are a multiple of 64, so there are no gaps.
+    // The state of each of 23 layers has 3 tokens of queries, keys and values, and the states of 6 heads, in fp32. The
+    // bytes of every part are a multiple of 64, so there are no gaps.
     EXPECT_EQ(state, 23 * 4 * (3 * (2 * 3 * 32 + 6 * 48) + 6 * 32 * 48)) << ranks << " ranks";
   }
 }

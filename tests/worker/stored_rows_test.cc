@@ -1,4 +1,4 @@
-// Tests the form in which the CPU engine stores quantised matrices, and that it keeps the numbers of their files.
+// Tests the form in which the CPU engine stores quantised matrices, and that the numbers of their files do not change.
 #include "worker/model/stored_rows.h"
 
 #include <gmock/gmock.h>

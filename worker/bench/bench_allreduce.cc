@@ -101,7 +101,7 @@ int RunAllReduceBench(const AllReduceBench& bench, MpiBootstrap& mpi) {
   for (const SumMethod& method : methods) notes[method.name] = method.note;
   for (int64_t bytes = bench.min_bytes; bytes <= bench.max_bytes; bytes *= 4) {
     const int rounds = RoundsFor(bench, bytes);
-    for (const SumMethod& method : methods) {  // methods take turns, so that other load affects all alike
+    for (const SumMethod& method : methods) {  // methods alternate, so that other load affects all alike
       if (bytes > method.max_bytes) continue;
       CheckSum(method, bytes, mpi);
       method.fill(bytes, 0);  // zeros, because repeated sums would overflow

@@ -26,14 +26,14 @@ struct SumMethod {
   std::function<std::pair<float, float>(int64_t bytes)> ends;
 };
 
-/// Returns the all-reduces on GPUs; none without GPUs or in a build without CUDA. Collective call.
+/// Returns the all-reduces on GPUs; none without GPUs or in a build without CUDA. All ranks must call it.
 std::vector<SumMethod> DeviceSumMethods(MpiBootstrap& mpi, int64_t max_bytes);
 
 /// Times all-reduces in fp32: by Quire's own collective (over shared memory, or host by host), by an all-gather of MPI
 /// whose parts each rank adds, by MPI_Allreduce, and on GPUs by NCCL and the one-shot kernel. A round begins with a
 /// barrier, and its time is that of the slowest rank. Before a method is timed with a size, its sum of that size is
-/// checked. Rank 0 writes the times to bench.json_file. Collective call. Returns the exit status. Throws Error when a
-/// sum is wrong.
+/// checked. Rank 0 writes the times to bench.json_file. All ranks must call it. Returns the exit status. Throws Error
+/// when a sum is wrong.
 int RunAllReduceBench(const AllReduceBench& bench, MpiBootstrap& mpi);
 
 }  // namespace quire

@@ -12,7 +12,7 @@ struct CeilingsBench {
 };
 
 /// Measures the rates of reading and computing of all ranks together, while all of them run. Rank 0 writes the rates to
-/// bench.json_file. Collective call. Returns the exit status.
+/// bench.json_file. All ranks must call it. Returns the exit status.
 int RunCeilingsBench(const CeilingsBench& bench, MpiBootstrap& mpi);
 
 }  // namespace quire

@@ -120,8 +120,8 @@ class CutBench {
   std::vector<std::byte> rows_, tokens_;
 };
 
-/// Parses "2x1,1x2" into pairs (ranks of a stage, stages). Throws Error for a text of another form, and for a pair
-/// whose product is not `ranks`.
+/// Parses "2x1,1x2" into pairs (ranks of a stage, stages). Throws Error for a text of another form, and for a pair with
+/// a product other than `ranks`.
 std::vector<std::pair<int, int>> CutsOf(const std::string& text, int ranks) {
   std::vector<std::pair<int, int>> cuts;
   for (size_t begin = 0; begin < text.size();) {

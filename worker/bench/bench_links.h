@@ -18,10 +18,9 @@ struct LinksBench {
 inline constexpr const char* kLinksWord = "links ";
 
 /// Measures what ranks wait for in a step, for each way to divide the model among the ranks (cut) and each number of
-/// rows, with the collectives that the server uses: an all-reduce of the rows over the ranks of a stage, and a turn, in
-/// which the rows go through all stages and the sampled tokens come back. Rank 0 prints a list of {tensor, pipeline,
-/// rows, sum_seconds, turn_seconds}: means over about half a second (10 to 2,000 rounds). Collective call; throws
-/// Error.
+/// rows, with the collectives that the server uses: an all-reduce of the rows over the ranks of a stage, and a turn:
+/// the rows go through all stages, and the sampled tokens come back. Rank 0 prints a list of {tensor, pipeline, rows,
+/// sum_seconds, turn_seconds}: means over about half a second (10 to 2,000 rounds). Collective call; throws Error.
 int RunLinksBench(const LinksBench& bench, MpiBootstrap& mpi);
 
 }  // namespace quire

@@ -21,8 +21,7 @@ class AdapterStorage {
 
   /// Returns `bytes` bytes of memory, or null if reads() is false or `bytes` is 0. Counts the bytes in either case.
   std::byte* Take(int64_t bytes);
-  /// Packs the given rows and columns of a matrix, in the matrix's own type, or in fp32 if the own type would take at
-  /// least as much memory.
+  /// Packs the given rows and columns of a matrix in the matrix's own type, or in fp32 if that takes no more memory.
   kernels::PackedWeight Pack(const Tensor& tensor, const std::vector<int64_t>& rows, const std::vector<int64_t>& cols);
   /// Packs the given rows of a matrix, with all columns, in the matrix's own type.
   kernels::PackedWeight PackRows(const Tensor& tensor, const std::vector<int64_t>& rows);

@@ -21,7 +21,7 @@ class AdapterTables {
   /// `scale`.
   void Embed(TokenId token, float scale, float* row) const;
 
-  /// Returns the adapter's own output head: [the rank's vocabulary, hidden]. It has no data if the adapter keeps the
+  /// Returns the adapter's own output head: [the rank's vocabulary, hidden]. It has no data if the adapter uses the
   /// base model's head.
   const kernels::PackedWeight& head() const { return head_; }
   /// Returns the rows of the output head that the adapter replaces, one for each of head_columns(): [columns, hidden].

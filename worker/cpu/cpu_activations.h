@@ -9,11 +9,11 @@ namespace quire {
 
 /// The number of rows that go together through a product and the operation after it. It is small enough that the
 /// product's result stays in the second-level cache until the result is gated or summed over the ranks, and large
-/// enough that weights are read once for many rows. A product keeps the same number of rows of x in that cache.
+/// enough that weights are read once for many rows. The same number of rows of x stays in that cache during a product.
 inline constexpr int64_t kRowsTogether = 120;
 
-/// The fp32 activations of T tokens that a forward pass keeps between operations. Each buffer has room for the widest
-/// layer; narrower layers use narrower rows.
+/// The fp32 activations of T tokens that pass from one operation of a forward pass to the next. Each buffer has room
+/// for the widest layer; narrower layers use narrower rows.
 struct CpuActivations {
   CpuActivations(const ModelSpec& spec, const RankShard& shard, int64_t max_tokens);
 

@@ -9,7 +9,7 @@ namespace quire {
 
 namespace {
 
-/// Returns the slice's columns in the order in which the rank keeps them.
+/// Returns the slice's columns in the order in which the rank stores them.
 std::vector<int64_t> ColumnsOf(const WeightSlice& slice) {
   std::vector<int64_t> columns;
   const std::vector<Range> whole = {slice.cols};

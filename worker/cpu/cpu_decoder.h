@@ -41,9 +41,10 @@ class CpuDecoder final : private DecoderOps {
   /// Every rank calls this with the same inputs.
   void Forward(const StepInputs& inputs, const KvCache& cache);
 
-  /// Returns this rank's logits of rows [first, first + count): [count, local vocab]. Only rows after which a token is
-  /// sampled (StepInputs::draw_rows) count as rows here. The logits are valid until the next call of this function or
-  /// of LogitsOfRows. Call this function after Forward, in the last stage of a pipeline; not for models that only pool.
+  /// Returns this rank's logits of rows [first, first + count): [count, local vocab]. The row numbers count only rows
+  /// after which a token is sampled (StepInputs::draw_rows). The logits are valid until the next call of this function
+  /// or of LogitsOfRows. Call this function after Forward, in the last stage of a pipeline; not for models that only
+  /// pool.
   std::span<float> LogitsOfDraws(int64_t first, int64_t count);
 
   /// Computes one stage of an encoder's pass for consecutive rows of one text; the pass is divided into slices (Slice).
@@ -102,8 +103,8 @@ class CpuDecoder final : private DecoderOps {
   /// Spreads values that are shorter than keys, in the rows of buffers_.qkv, to the size of keys, with zeros.
   void SpreadValues(int64_t layer);
   const LayerWeights& weights(int64_t layer) const { return weights_.layers[static_cast<size_t>(layer)]; }
-  /// Returns the range of the step's residual that the rank at `place` of the stage sends or receives, counted in
-  /// floats.
+  /// Returns the range of the step's residual, in floats, that the rank with index `place` in the stage sends or
+  /// receives.
   Range PartOfRows(int place) const;
   /// Computes logits_ = rows [count, hidden] (already normed) * head^T + bias, scaled and capped. `adapters`: one
   /// number per row, or empty.
@@ -135,7 +136,8 @@ class CpuDecoder final : private DecoderOps {
   struct Rows {  // the rows of a step
     int64_t first, count;
   };
-  /// A product whose result joins the residual: x [T, weight's columns], the weight, and the bias that rank 0 adds.
+  /// A product with a result that joins the residual: x [T, weight's columns], the weight, and the bias that rank 0
+  /// adds.
   struct OutProduct {
     const float* x;
     const Matrices& weight;
@@ -145,7 +147,7 @@ class CpuDecoder final : private DecoderOps {
   };
   /// Computes out = this rank's part of the product for the given rows.
   void MultiplyOut(int64_t layer, const OutProduct& product, Rows rows, float* out);
-  /// Calls MultiplyOut and then AddToResidual for all rows: kRowsTogether rows at a time, or all rows at once if the
+  /// Calls MultiplyOut and then AddToResidual for all rows: kRowsTogether rows at a time, or all rows together if the
   /// product is normed before it joins the residual.
   void AddProduct(int64_t layer, const OutProduct& product, const std::vector<float>& after_norm, float scale = 1);
   /// Returns the adapters of the given rows of the step, one number per row; empty: no row of the step has an adapter.

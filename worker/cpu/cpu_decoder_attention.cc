@@ -1,4 +1,4 @@
-// CpuDecoder's operations that pass information between tokens: attention and the mixers that keep a state.
+// CpuDecoder's operations that pass information between tokens: attention and the mixers with a recurrent state.
 #include <algorithm>
 #include <cstring>
 

@@ -13,7 +13,7 @@ void CpuDecoder::Logits() {
   if (Normed(weights_.final_norm) == buffers_.residual.data())
     std::copy_n(buffers_.residual.data(), tokens_ * hidden, buffers_.normed.data());
   if (!has_head()) return;
-  // Only rows after which a token is sampled need logits. `normed` keeps all rows for LogitsOfRows and NormedRows.
+  // Only rows after which a token is sampled need logits. `normed` contains all rows, for LogitsOfRows and NormedRows.
   const auto draws = static_cast<int64_t>(inputs_->draw_rows.size());
   float* drawing = buffers_.delta.data();
   head_adapters_.clear();

@@ -37,8 +37,8 @@ Range CpuDecoder::PartOfRows(int place) const {
   return {numbers * place / places, numbers * (place + 1) / places};
 }
 
-/// Receives this rank's part of the rows from the rank at the same place of the previous stage. Then the ranks of this
-/// stage exchange their parts, so that each number goes from stage to stage only once.
+/// Receives this rank's part of the rows from the rank with the same index in the previous stage. Then the ranks of
+/// this stage exchange their parts, so that each number goes from stage to stage only once.
 void CpuDecoder::TakeRows() {
   // Layer inputs come from the tokens' embeddings alone, so every stage computes them itself.
   if (spec_.layer_input_size > 0) Embed();

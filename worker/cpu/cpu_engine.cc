@@ -28,7 +28,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Returns the shards of the ranks of this rank's stage, in the order of their places.
+/// Returns the shards of the ranks of this rank's stage, in the order of the ranks.
 std::vector<RankShard> ShardsOfStage(const ModelSpec& spec, const EngineSizes& sizes, const CpuPeers& peers) {
   const GroupCut cut = sizes.cut();
   const std::vector<RankShard> ranks = PlanGroup(spec, cut, sizes.compute.expert_parallel);
@@ -146,7 +146,7 @@ class CpuEngine final : public RankEngine {
   /// wait for the tokens, so several of their steps may be in flight.
   struct InFlight {
     ComputedStep outcome;
-    size_t most_tokens;                // rows that draw
+    size_t most_tokens;                // rows after which a token is sampled
     std::vector<BatchMember> drafted;  // the batch, where states wait for the verification of drafts; else empty
   };
   ComputedStep DrawStep(const std::vector<BatchMember>& batch, const SequenceTable& table);
@@ -165,7 +165,7 @@ class CpuEngine final : public RankEngine {
   PooledLayers pooled_layers_;
   SlicedPasses passes_;
   StepInputs inputs_;
-  std::unique_ptr<Guesser> guesser_;  // null: this rank guesses nothing
+  std::unique_ptr<Guesser> guesser_;  // null: this rank makes no drafts
   Guesser::Places places_;
   WorkingMemory working_;
   HostMemory pool_;  // [num_blocks, block bytes], then the guesser's spare blocks

@@ -9,7 +9,7 @@ namespace quire {
 
 namespace {
 
-// Bounds on the passes and the time that one call spends on tokens that the draft model has not read yet.
+// Bounds on the passes and on the time of one call, for tokens that the draft model has not read yet.
 constexpr int kMostPasses = DraftStack::kMostRows / DraftStack::kRowsAtOnce;
 constexpr auto kReading = std::chrono::milliseconds(100);
 
@@ -33,7 +33,7 @@ std::vector<Draft> DraftStack::Guess(const std::vector<GuessOrder>& orders, cons
   const auto end_of_reading = std::chrono::steady_clock::now() + kReading;
   for (int pass = 1; !Collect(orders, table) && pass < kMostPasses; ++pass) {
     if (std::chrono::steady_clock::now() >= end_of_reading) break;
-    for (Lane& lane : lanes_) lane.guesses = false;  // this pass only reads; all lanes guess together afterwards
+    for (Lane& lane : lanes_) lane.guesses = false;  // this pass only reads; all lanes draft together afterwards
     Read();
   }
   if (lanes_.empty()) return {};
@@ -77,7 +77,7 @@ bool DraftStack::Collect(const std::vector<GuessOrder>& orders, const SequenceTa
 }
 
 /// Runs the draft model over the tokens from `begin` to `end` of each lane (one sequence of the pass). A lane whose
-/// range includes the last known token gets its first guess.
+/// range includes the sequence's last token gets its first draft token.
 void DraftStack::Read() {
   BeginTails();
   BeginPass();
@@ -86,7 +86,7 @@ void DraftStack::Read() {
   EndTails();
 }
 
-/// True when the draft model can guess about the sequence after reading it.
+/// True when the draft model can make a draft for the sequence after reading it.
 bool DraftStack::MayGuess(const GuessOrder& order, const SequenceState& s) const {
   const auto known = static_cast<int>(s.tokens.size());
   const auto unknown = [this](TokenId token) { return token < 0 || token >= num_tokens_; };
@@ -179,8 +179,8 @@ void DraftStack::Enter(const Lane& lane, int begin, int end) {
   inputs_.block_tables.resize(inputs_.context_len.size() * stride, kNullBlock);
 }
 
-/// Computes the inputs of the pass. Each lane (one sequence of the pass) whose inputs reach its last known token gets
-/// the likeliest next token.
+/// Computes the inputs of the pass. Each lane (one sequence of the pass) whose inputs reach its last token gets the
+/// likeliest next token.
 void DraftStack::Pass() {
   decoder_.Forward(inputs_, cache());
   const size_t rows = inputs_.draw_rows.size();

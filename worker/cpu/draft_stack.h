@@ -17,13 +17,12 @@
 
 namespace quire {
 
-/// The draft model of rank 0: a whole, smaller model that guesses which tokens follow a sequence. It does not run in
-/// every step, but only when a guess is ordered: then it first reads the sequence's tokens that it has not read yet, at
-/// most kMostRows in one call.
+/// The draft model of rank 0: a whole, smaller model that predicts which tokens follow a sequence. It runs only when a
+/// draft is ordered. It then first reads the sequence's tokens that it has not read yet, at most kMostRows in one call.
 class DraftStack final : public Guesser {
  public:
-  /// The most tokens, of all sequences together, that one call of Guess reads before it guesses. A call reads fewer
-  /// tokens if they take long.
+  /// The most tokens, of all sequences together, that one call of Guess reads before it makes drafts. A call reads
+  /// fewer tokens if they take long.
   static constexpr int kMostRows = 256;
   static constexpr int kRowsAtOnce = 64;  // tokens that one pass reads
   /// `sizes.draft` names the model's files. The stream must outlive the object.
@@ -31,19 +30,18 @@ class DraftStack final : public Guesser {
 
   int64_t weight_bytes() const override { return decoder_.weights().bytes(); }
   std::string Name() const override;
-  /// Returns no guess for an order if the draft model must first read too many tokens or does not know one of them, if
-  /// the sequence is too long for it, or if the sequence's first blocks were dropped because they left the sliding
-  /// window.
+  /// Returns no draft for an order in these cases: the draft model must first read too many tokens, or its vocabulary
+  /// lacks one of them; the sequence is too long for it; the sequence's first blocks have left the sliding window.
   std::vector<Draft> Guess(const std::vector<GuessOrder>& orders, const SequenceTable& table) override;
 
  private:
-  /// A sequence of a pass. A guess about this sequence is ordered.
+  /// A sequence of a pass. A draft for this sequence is ordered.
   struct Lane {
     const SequenceState* sequence;
     Draft draft;
-    int count;                // number of tokens to guess
-    int begin, end;           // positions that the first pass computes; the last one gives the first guess
-    int tail;                 // index of the block of the last known token; the blocks from there on are spare blocks
+    int count;                // number of tokens to draft
+    int begin, end;           // positions that the first pass computes; the last one gives the first draft token
+    int tail;                 // index of the block of the sequence's last token; it and later blocks are spare blocks
     bool guesses = true;      // false: the first pass does not reach the last known token
     std::vector<int> blocks;  // the block table for the draft model
   };

@@ -15,21 +15,21 @@
 
 namespace quire {
 
-/// The guesser of a worker group, on rank 0 alone: a draft model, or a prediction layer of the served model, which
-/// guesses the tokens that follow a sequence. The guesser's keys and values are in the blocks of the served model, in a
-/// part of each block behind the served model's own part. The part also says which of the block's tokens the guesser
-/// has read. Copies of whole blocks contain both parts. Wrong or missing numbers worsen guesses and change no answer.
+/// The draft maker of a worker group, on rank 0 alone: a draft model, or a prediction layer of the served model. The
+/// guesser's keys and values are in the blocks of the served model, in a part of each block behind the served model's
+/// own part. The part also says which of the block's tokens the guesser has read. Copies of whole blocks contain both
+/// parts. Wrong or missing numbers make drafts worse and change no answer.
 class Guesser {
  public:
-  /// Says where the guesser's numbers lie in each block, whose first bytes belong to the served model.
+  /// The layout of a block: the served model's bytes come first, then the guesser's part.
   struct Places {
     int64_t own_bytes = 0;    // bytes of a block that belong to the served model
     int64_t part_at = 0;      // offset in bytes of the guesser's part in a block
     int64_t keys_at = 0;      // offset in bytes of the guesser's keys and values in a block
     int64_t block_bytes = 0;  // bytes of a block, both parts together; own_bytes without a guesser
-    int spare_blocks = 0;     // number of blocks behind the pool's blocks, for guessed tokens
+    int spare_blocks = 0;     // number of blocks behind the pool's blocks, for draft tokens
 
-    /// Returns the bytes of the whole blocks that a state of `bytes` bytes occupies. A state is kept only in the first
+    /// Returns the bytes of the whole blocks that a state of `bytes` bytes occupies. A state uses only the first
     /// own_bytes of each block. Without a guesser, returns `bytes` itself.
     int64_t StateBytes(int64_t bytes) const {
       return block_bytes == own_bytes ? bytes : (bytes + own_bytes - 1) / own_bytes * block_bytes;
@@ -51,7 +51,7 @@ class Guesser {
   virtual int64_t weight_bytes() const = 0;
   /// Returns the name of the guesser for a sentence of the log, for example "the draft model PATH".
   virtual std::string Name() const = 0;
-  /// Sets the memory for guesses: `pool` has num_blocks blocks, then the spare blocks.
+  /// Sets the guesser's memory: `pool` has num_blocks blocks, then the spare blocks.
   void UsePool(std::byte* pool, const Places& places, int num_blocks);
   /// Marks the batch's tokens as not read. Called before the served model computes the batch.
   void Overwrite(const std::vector<BatchMember>& batch, const SequenceTable& table);
@@ -59,8 +59,8 @@ class Guesser {
   virtual bool reads_steps() const { return false; }
   /// Reads what a step of the served model has computed. The step's tokens are verified but not yet in the table.
   virtual void Read(const Computed&, const SequenceTable&) {}
-  /// Guesses the tokens that follow the known tokens of each ordered sequence. Returns no guess for some orders, for
-  /// example where the guesser has not read enough of the sequence, or the sequence is too long for it.
+  /// Returns drafts: the tokens that may follow the tokens of each ordered sequence. Returns no draft for some orders,
+  /// for example where the guesser has not read enough of the sequence, or the sequence is too long for it.
   virtual std::vector<Draft> Guess(const std::vector<GuessOrder>& orders, const SequenceTable& table) = 0;
 
   /// Marks the block, which need not be in the pool, as unread. Called before other bytes are copied into the block.
@@ -74,7 +74,7 @@ class Guesser {
   std::byte* PartOf(int block) const { return pool_ + block * places_.block_bytes + places_.part_at; }
   GuesserBlock& HeadOf(int block) { return *reinterpret_cast<GuesserBlock*>(PartOf(block)); }
   void CopyPart(int from, int to);
-  /// Appends to `blocks` the spare blocks of sequence `number` (from 0) among those for which this call guesses.
+  /// Appends to `blocks` the spare blocks of sequence `number` (from 0) among those for which this call makes drafts.
   void AppendSpareBlocks(size_t number, std::vector<int>& blocks) const;
 
  private:

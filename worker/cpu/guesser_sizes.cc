@@ -6,7 +6,7 @@ namespace quire {
 
 namespace {
 
-constexpr int kMostSequences = 64;  // the most sequences for which one call guesses
+constexpr int kMostSequences = 64;  // the most sequences for which one call makes drafts
 
 }  // namespace
 

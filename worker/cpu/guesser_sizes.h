@@ -11,7 +11,7 @@ namespace quire {
 /// The first bytes of the guesser's part of a block.
 struct GuesserBlock {
   int32_t num_read;  // number of leading tokens of the block that the guesser has read
-  int32_t kept;      // with prediction layers: 1 + offset of the token whose hidden state is kept; 0: none is
+  int32_t kept;      // with prediction layers: 1 + offset of the token whose hidden state is stored; 0: none
 };
 inline constexpr int64_t kGuesserHeadBytes = 64;  // bytes before the numbers in a block's part
 /// Parts of a block begin at multiples of 64 bytes.
@@ -21,10 +21,10 @@ inline int64_t RoundUpInBlock(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 KvShape GuesserShape(const EngineSizes& sizes);
 /// Returns the shard of a rank that has the whole guesser.
 RankShard GuesserShard(const EngineSizes& sizes);
-/// Returns how many spare blocks the guesser needs for one sequence: for the block of the last known token, and for all
-/// guessed tokens but the last. In the worst case the last known token is the last token of its block.
+/// Returns how many spare blocks the guesser needs for one sequence: for the block of the sequence's last token, and
+/// for all draft tokens but the last. In the worst case the sequence's last token fills its block.
 int GuesserSpareBlocks(const EngineSizes& sizes);
-/// Returns for how many sequences one call guesses.
+/// Returns for how many sequences one call makes drafts at most.
 int MostGuessedSequences(const EngineSizes& sizes);
 
 }  // namespace quire

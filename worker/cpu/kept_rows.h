@@ -15,7 +15,8 @@ class KeptRows {
   /// Reserves room for a text of `tokens` tokens.
   KeptRows(const ModelSpec& spec, const RankShard& shard, int64_t tokens);
 
-  /// Returns the bytes of the most rows that a rank keeps (MostKeptRows); 0 unless the model is an encoder.
+  /// Returns the bytes of the most rows that a rank stores between slices (MostKeptRows); 0 unless the model is an
+  /// encoder.
   static int64_t MostBytes(const ModelSpec& spec, const RankShard& shard, const EngineSizes& sizes);
 
   int64_t tokens() const { return tokens_; }

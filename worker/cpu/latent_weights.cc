@@ -22,8 +22,9 @@ WeightSlice WholeOf(const Tensor& tensor) {
   return slice;
 }
 
-/// Transposes the given rows into `room`, which must outlive the result. Plain matrices keep their type. Quantised
-/// matrices become fp32, because their blocks lie along rows. With `counts` the result has a shape but no numbers.
+/// Transposes the given rows into `room`, which must outlive the result. Plain matrices have the same type in the
+/// result. Quantised matrices become fp32, because their blocks lie along rows. With `counts` the result has a shape
+/// but no numbers.
 Tensor RowsTurned(const Tensor& tensor, const WeightSlice& rows, bool counts, std::vector<std::byte>& room) {
   const bool plain = LayoutOf(tensor.type).block_numbers == 1 && tensor.scaled == nullptr;
   const NumberType type = plain ? tensor.type : NumberType::kF32;

@@ -119,7 +119,8 @@ void CpuLatents::MakeValues(const LatentWeights& w, const float* attended, int64
 }
 
 void CpuLatents::MultiplyByHead(const Matrices& weights, const float* x, int64_t apart, int64_t tokens) {
-  // ExpertMatmul multiplies each head by a matrix of its own: heads stand for experts that every token has chosen.
+  // ExpertMatmul multiplies each head by a matrix of its own: heads play the part of experts that every token has
+  // chosen.
   for (int64_t h = 0; h < heads_; ++h) {
     start_[static_cast<size_t>(h)] = static_cast<int32_t>(h * tokens);
     for (int64_t i = 0; i < tokens; ++i)

@@ -11,7 +11,7 @@
 namespace quire {
 
 /// Computes, on the CPU, the steps of latent attention (comm/model/latent_attention.h) before and after attention
-/// itself, and owns the buffers. Models without latent attention use no memory here.
+/// itself, and owns the buffers. Models without latent attention use no memory for the buffers.
 class CpuLatents {
  public:
   /// The references must outlive the object.

@@ -23,7 +23,8 @@ int64_t HeldBytes(const ModelSpec& spec, const RankShard& shard, const EngineSiz
   return rows * MixerShape(spec, shard).in_width * static_cast<int64_t>(sizeof(float));
 }
 
-/// Returns how many sums of squares the buffer for state spaces holds: this rank's sums, then the sums over all ranks.
+/// Returns how many sums of squares the buffer for state spaces holds: this rank's sums, then the sums over all ranks;
+/// 0 for other mixers.
 int64_t NumSquares(const ModelSpec& spec, const MixerShape& shape, const EngineSizes& sizes) {
   return shape.mixer == Mixer::kStateSpace ? 2 * sizes.max_step_tokens * spec.recurrence.key_heads : 0;
 }

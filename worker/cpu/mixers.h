@@ -18,8 +18,8 @@
 namespace quire {
 
 /// Computes, on the CPU, the part of a layer with a recurrent state between the layer's two products, and owns the
-/// buffers for a step's T tokens. Models without such layers, and ranks without heads of such layers, use no memory
-/// here.
+/// buffers for a step's T tokens. Models without such layers, and ranks without heads of such layers, use no memory for
+/// the buffers.
 class CpuMixers {
  public:
   /// The references must outlive the object.

@@ -35,8 +35,8 @@ void PredictionStack::Read(const Computed& computed, const SequenceTable& table)
 }
 
 /// Adds to the pass the member's rows whose tokens remain after verification, from FirstReadable on. Computes the pass
-/// whenever it is full. Also stores the hidden states that later rows need. `first_row`: the member's first row in the
-/// step.
+/// whenever it is full. Also stores the hidden states that rows of later steps need. `first_row`: the member's first
+/// row in the step.
 void PredictionStack::Read(const BatchMember& member, int rows, const Computed& computed, int64_t first_row,
                            const SequenceTable& table) {
   const SequenceState& s = table.at(member.slot);
@@ -156,8 +156,8 @@ bool PredictionStack::Prepare(const GuessOrder& order, const SequenceTable& tabl
   if (hidden == nullptr || s.tokens.back() < 0) return false;
   lane = {{order.slot, {}}, order.count, position, s.tokens.back(), {hidden, hidden + hidden_size_}, 0, {}};
   lane.first_block = FirstBlock(order.slot, s, tail);
-  // The last step computed the token before the last known token, so the sequence shares its last block with no other
-  // sequence. The bytes behind the computed tokens of that block are not used yet, and the pass may write there.
+  // The last step computed the token before the sequence's last token, so the sequence shares its last block with no
+  // other sequence. The bytes behind the computed tokens of that block are not used yet, and the pass may write there.
   const int own = tail + (before > 0 ? 1 : 0);
   lane.blocks.assign(s.blocks.begin() + lane.first_block, s.blocks.begin() + own);
   AppendSpareBlocks(lanes_.size(), lane.blocks);
@@ -178,8 +178,8 @@ void PredictionStack::Enter(const Row& row, int block) {
   inputs_.hidden.insert(inputs_.hidden.end(), row.hidden, row.hidden + hidden_size_);
 }
 
-/// Completes the inputs of the pass for one sequence, whose rows were entered. `blocks`: its blocks from first_block
-/// on; `end`: the position after its last row.
+/// Completes the inputs of the pass for one sequence. Its rows were entered before. `blocks`: its blocks from
+/// first_block on; `end`: the position after its last row.
 void PredictionStack::EndSequence(std::span<const int> blocks, int first_block, int end) {
   inputs_.query_start.push_back(static_cast<int32_t>(inputs_.num_tokens()));
   inputs_.context_len.push_back(end - first_block * block_size());

@@ -16,20 +16,19 @@
 namespace quire {
 
 /// The prediction layer (ModelSpec::predicts) of the served model, whole on rank 0. After each step it computes its
-/// keys and values for the tokens that remain after verification. The row at a position needs the token there and the
-/// served model's hidden state at the position before. So the layer's part of each block also keeps one hidden state:
-/// that of the last token which was computed in the block. The contents of this part therefore depend only on the
-/// tokens up to the block's last one, like the served model's keys and values, and may be shared, copied and swapped
-/// with the block. A block whose tokens this rank did not compute, because the block came from another worker or from a
-/// disk, has no hidden states and gets no rows of this layer. Rows of later blocks attend only to rows behind such a
-/// block.
+/// keys and values for the tokens that remain after verification. The row at a position needs the token at this
+/// position and the served model's hidden state at the position before. So the layer's part of each block also stores
+/// one hidden state: that of the last computed token of the block. This part depends only on the tokens up to the
+/// block's last token, like the served model's keys and values. So it may be shared, copied and swapped with the block.
+/// A block whose tokens this rank did not compute, because the block came from another worker or from a disk, has no
+/// hidden states and gets no rows of this layer. Rows of later blocks attend only to rows behind such a block.
 class PredictionStack final : public Guesser {
  public:
   static constexpr int kRowsAtOnce = 128;  // tokens that one pass reads
   /// `sizes.draft` names the layer's files. `head`: see MakeGuesser.
   PredictionStack(const EngineSizes& sizes, const kernels::CpuStream& stream, const Matrices* head);
 
-  /// Returns the bytes in a block that a kept hidden state takes.
+  /// Returns the bytes in a block that a stored hidden state takes.
   static int64_t HiddenBytes(const ModelSpec& spec) {
     return RoundUpInBlock(spec.hidden_size * static_cast<int64_t>(sizeof(float)));
   }
@@ -47,10 +46,10 @@ class PredictionStack final : public Guesser {
     int position;
     const float* hidden;
   };
-  /// A sequence for which a guess is ordered.
+  /// A sequence for which a draft is ordered.
   struct Lane {
     Draft draft;
-    int count;                  // number of tokens to guess
+    int count;                  // number of tokens to draft
     int position;               // position of the next row: first that of the last known token
     TokenId token;              // the token there
     std::vector<float> hidden;  // the hidden state before it

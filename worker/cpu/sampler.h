@@ -16,8 +16,8 @@ namespace quire {
 
 /// Samples ("draws") the step's tokens from vocabulary-parallel logits, and scores prompts. Tokens of greedy rows are
 /// chosen from candidates that every rank gathers. The other rows, and the grammar masks, are divided among the ranks,
-/// which then exchange their results, so that all ranks get the same tokens. The threads of a rank share its rows. Not
-/// thread-safe.
+/// which then exchange their results, so that all ranks get the same tokens. The threads of a rank share its rows. The
+/// class is not thread-safe.
 class Sampler {
  public:
   /// `stream` has the rank's threads. It must outlive the sampler, and nothing else may use it during a call.
@@ -56,7 +56,7 @@ class Sampler {
   /// Samples the tokens of the rows that Deal has sent to this rank. One thread handles all rows with grammars. The
   /// threads divide the other rows among themselves.
   void DrawDealt(std::span<float> logits, const std::vector<size_t>& rows, std::vector<SampledToken>& out);
-  // Returns the number of ranks. Rows are dealt in turns: rank r has rows r, r + ranks, ...
+  // Returns the number of ranks. Rank r has rows r, r + ranks, r + 2 * ranks, ...
   size_t num_ranks() const { return static_cast<size_t>(collective_.size()); }
   size_t rank() const { return static_cast<size_t>(collective_.rank()); }
   size_t NumDealt(size_t num_rows, size_t rank) const { return (num_rows + num_ranks() - 1 - rank) / num_ranks(); }
@@ -74,8 +74,8 @@ class Sampler {
   int64_t vocab_size_;
   Collective& collective_;
   const kernels::CpuStream& stream_;
-  std::vector<Prefix> prefixes_;  // prefixes of the rows that are drawn at the same time, in batch order
-  // Buffers that are kept from step to step: freeing and allocating megabytes costs more than the work done in them.
+  std::vector<Prefix> prefixes_;  // prefixes of the rows that are sampled at the same time, in batch order
+  // Buffers that later steps use again: freeing and allocating megabytes costs more than the work done in them.
   std::vector<float> outgoing_, incoming_;
   std::vector<std::vector<float>> joined_rows_;  // by thread
   std::vector<uint32_t> masks_, masks_dealt_;

@@ -16,7 +16,7 @@ class SlicedPasses {
       : spec_(spec), shard_(shard), sizes_(sizes) {}
 
   /// Computes a slice. If the slice completes its pass, the decoder's NormedRows returns the rows of the text until
-  /// Release or until another step or slice is computed. Throws Error when more rows would be kept than MostKeptRows.
+  /// Release or until another step or slice is computed. Throws Error when more rows than MostKeptRows would be stored.
   void Compute(const Slice& slice, const SequenceTable& table, const KvCache& cache, CpuDecoder& decoder);
   /// Forgets the slots' texts, whether their passes have ended or not.
   void Release(const std::vector<SlotId>& slots);

@@ -24,7 +24,7 @@ struct StepInputs {
   /// [S] rows of each sequence with drafts whose state must wait for verification, 0 for other sequences; empty: none.
   std::vector<int32_t> held_rows;
   std::vector<int32_t> adapters;   // [T] number of each token's LoRA adapter, 0: none; empty: no token has one
-  std::vector<int32_t> draw_rows;  // [R] rows in [0, T) after which a token is drawn, in batch order
+  std::vector<int32_t> draw_rows;  // [R] rows in [0, T) after which a token is sampled, in batch order
   // The next two arrays are only for prediction layers (ModelSpec::predicts).
   std::vector<float> hidden;           // [T, hidden] the hidden state at the position before each token
   std::vector<int32_t> context_begin;  // [S] the first position of the context that a sequence sees; empty: 0
@@ -32,12 +32,11 @@ struct StepInputs {
   int64_t num_tokens() const { return static_cast<int64_t>(token_ids.size()); }
   int64_t num_sequences() const { return static_cast<int64_t>(context_len.size()); }
 
-  /// Empties the arrays and keeps their storage.
+  /// Empties the arrays without freeing their memory.
   void Clear();
   /// Refills the arrays from the batch. Their storage is reused between steps.
   void Build(const SequenceTable& table, const std::vector<BatchMember>& batch, int block_size);
-  /// Refills the arrays with rows [row, row + count) of the slot's text, whose tokens all attend to the whole text
-  /// (Slice).
+  /// Refills the arrays with rows [row, row + count) of the slot's text. All tokens attend to the whole text (Slice).
   void BuildSlice(const SequenceTable& table, SlotId slot, int row, int count, int block_size);
 };
 

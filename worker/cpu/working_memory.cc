@@ -23,7 +23,7 @@ constexpr int64_t kFloat = sizeof(float);
 
 // These sizes were measured on Debian 12 with Open MPI 4.1 and are rounded up. kProcessBytes is what a process takes
 // for the program and its libraries (which processes partly share), for connections, stacks and the model's
-// description, and for memory that the allocator keeps. In a group of several ranks, each rank takes
+// description, and for memory that the allocator does not give back. In a group of several ranks, each rank takes
 // kSharedBytesOfARank more, for shared memory in which the ranks add up sums.
 constexpr int64_t kProcessBytes = 24 << 20, kSharedBytesOfARank = 1 << 20;
 // Each token of the vocabulary takes this many bytes in the messages and in xgrammar. The number was measured.
@@ -38,8 +38,8 @@ int64_t RopeBytes(const ModelSpec& spec, int64_t max_model_len) {
   return numbers * kFloat;
 }
 
-/// Returns the bytes of rows that kernels keep between calls: rows of products as integers, gathered rows of experts,
-/// and each thread's part of attention.
+/// Returns the bytes of the kernels' buffers of rows, which stay allocated between calls: rows of products as integers,
+/// gathered rows of experts, and each thread's part of attention.
 int64_t KernelBytes(const ModelSpec& spec, const RankShard& shard, const EngineSizes& sizes) {
   constexpr int64_t kRowsOfATile = 32, kSlotsOfASpan = 2048;  // rows and cached tokens of an item of attention
   const int64_t head = LargestHead(spec), heads = std::max<int64_t>(16, shard.heads.size());
@@ -68,7 +68,7 @@ int64_t DecoderBytes(const ModelSpec& spec, const RankShard& shard, const Engine
 }
 
 /// Returns the bytes that sampling takes in addition to the logits: what ranks exchange, and each thread's rows of the
-/// whole vocabulary.
+/// whole vocabulary; 0 before the last stage.
 int64_t SamplerBytes(const ModelSpec& spec, const RankShard& shard, const EngineSizes& sizes, int64_t draw_rows) {
   constexpr int64_t kCopiesOfARow = 8;  // the joined row, weights and their sums, tokens in order
   if (!shard.is_last()) return 0;

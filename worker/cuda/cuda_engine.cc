@@ -24,7 +24,7 @@ namespace {
 constexpr auto kStepDeadline = std::chrono::seconds(60);
 // Bytes of device memory that the engine leaves free for graphs, and for later allocations of the driver and of NCCL.
 constexpr int64_t kReserveBytes = int64_t{512} << 20;
-// A step marks three places in the stream: before and after its block moves to or from the host, if it has any, and
+// A step marks three points in the stream: before and after its block moves to or from the host, if it has any, and
 // after the copy of its results to the host. The two values of each array are for the two sets of staging memory.
 constexpr int kBegunMark[] = {0, 3}, kMovedMark[] = {1, 4}, kDoneMark[] = {2, 5};
 

@@ -18,7 +18,7 @@ struct CudaEngineOptions {
   NumberType dtype = NumberType::kBF16;
   Quantization quantization = Quantization::kNone;  // type that plain weights become while loading (FormsOnDevice)
   AttentionBackend attention = AttentionBackend::kAuto;
-  DeviceCarrier* carrier = nullptr;  // carries pool blocks to other groups; outlives the engine
+  DeviceCarrier* carrier = nullptr;  // moves pool blocks to other groups; outlives the engine
   bool fp8_cache = false;            // true: keys and values in E4M3; false: in dtype
   bool graphs = true;                // run whole decode steps as CUDA graphs
   bool tune = true;                  // choose products by measurement at the start; false: `fuse` decides

@@ -4,7 +4,7 @@
 
 namespace quire {
 
-/// A rank's part of a LoRA adapter, in the form in which the rank's engine computes with it. It does not change.
+/// A rank's part of a LoRA adapter, in the form with which the rank's engine computes. It is immutable.
 class AdapterShard {
  public:
   virtual ~AdapterShard() = default;

@@ -9,7 +9,7 @@ namespace quire {
 
 /// One sequence's part of a step: the sequence in `slot` computes tokens [start, start + count). `draws` is true when
 /// this range reaches the sequence's last token; the step then samples the next token. `scores` are the prompt rows of
-/// the range to score. The last `num_drafts` tokens are a guess; a token is sampled in place of each of them, too.
+/// the range to score. The last `num_drafts` tokens are draft tokens; a token is also sampled in place of each of them.
 /// With a slice of a pass, the range is the whole prompt if the slice completes the pass, and empty otherwise.
 struct BatchMember {
   SlotId slot;

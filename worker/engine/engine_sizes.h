@@ -14,8 +14,8 @@ class ModelFiles;
 struct DraftSizes {
   const ModelFiles* files = nullptr;  // needed on rank 0 alone; they must outlive the engine
   int64_t vocab_size = 0;             // of the served model; the engine sets it
-  int num_tokens = 0;                 // the most tokens of one guess; 0: no rank has a draft model
-  int max_sequences = 0;              // the most sequences for which one step orders guesses
+  int num_tokens = 0;                 // the most tokens of one draft; 0: no rank has a draft model
+  int max_sequences = 0;              // the most sequences for which one step orders drafts
   int max_model_len = 0;              // tokens of the longest sequence that the draft model reads
 };
 
@@ -30,7 +30,7 @@ struct EngineSizes {
   ComputeSettings compute;
   std::vector<int32_t> stage_layers = {};  // see GroupCut
   DraftSizes draft = {};
-  int draft_rows = 0;  // most rows of a step's sequences with drafts, where the model keeps states
+  int draft_rows = 0;  // most rows of a step's sequences with drafts, in models with states
 
   GroupCut cut() const { return {shares, stage_layers}; }
 };

@@ -49,13 +49,13 @@ class RankEngine {
   virtual int64_t state_bytes() const { return 0; }
   /// Returns the number of LoRA adapters that were loaded with the model.
   virtual int num_adapters() const { return 0; }
-  /// Reads this rank's part of a LoRA adapter of the model `base`. May run at the same time as all other calls, on any
+  /// Reads this rank's part of a LoRA adapter of the given model. May run at the same time as all other calls, on any
   /// thread. Throws Error where the device does not support adapters.
   virtual std::shared_ptr<const AdapterShard> ReadAdapter(const ModelFiles&, const AdapterFiles&) const {
     Fail("{} computes with no LoRA adapters", device());
   }
-  /// Lets sequences name the adapter by this number, above kMostListedAdapters, from the next step on. Null: no
-  /// sequence names it any more, and the engine drops the adapter. `shard` comes from this engine's ReadAdapter.
+  /// Lets sequences name the adapter by this number, above kMostListedAdapters, from the next step on. Null: no later
+  /// sequence names the number, and the engine drops the adapter. `shard` comes from this engine's ReadAdapter.
   virtual void SetAdapter(int number, std::shared_ptr<const AdapterShard> shard) { (void)number, (void)shard; }
   virtual int64_t available_bytes() const = 0;  // free for blocks on the GPU; on CPUs free on the host
 
@@ -81,7 +81,7 @@ class RankEngine {
   virtual DeviceCarrier* carrier() { return nullptr; }
 
   /// True when Begin may be called now. Some engines accept further steps while earlier ones are in flight. A sequence
-  /// whose last token is not known yet then ends in kPendingToken in the table. `computes_pending`: the step computes
+  /// whose last token is not sampled yet then ends in kPendingToken in the table. `computes_pending`: the step computes
   /// such a token.
   virtual bool CanBegin(bool computes_pending) const = 0;
   /// Starts a step: moves the blocks of the plan, then computes the batch. `table` is the state after
@@ -92,8 +92,8 @@ class RankEngine {
   /// Returns the result of the oldest step in flight. Its sampled tokens are still pending in `table`.
   virtual ComputedStep Finish(const SequenceTable& table) = 0;
 
-  /// Guesses, with the draft model or prediction layer, which tokens follow sequences whose last token is known but not
-  /// computed yet. Returns at most one guess for each order, in the order of the orders. No step may be in flight.
+  /// Makes drafts with the draft model or prediction layer, for sequences whose last token is sampled but not computed
+  /// yet. Returns at most one draft for each order, in the order of the orders. No step may be in flight.
   virtual std::vector<Draft> Guess(const std::vector<GuessOrder>&, const SequenceTable&) { return {}; }
 };
 

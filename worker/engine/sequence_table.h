@@ -27,7 +27,8 @@ struct SequenceState {
   int num_scored = 0;                           // prompt rows already scored when the sequence was added
   std::vector<BlockId> state;                   // blocks of the recurrent state; unwritten before the first token
   int adapter = 0;                              // number of its LoRA adapter; 0: none
-  /// True while the last tokens are a guess whose verifying step is in flight. No later step may compute the sequence.
+  /// True while the last tokens are draft tokens and the step that verifies them is in flight. No later step may
+  /// compute the sequence.
   bool unverified = false;
   int64_t num_passed = 0;  // units of the sequence's pass that slices have computed (Slice); 0: no pass has begun
 };
@@ -49,9 +50,9 @@ class SequenceTable {
 
   /// Advances the counts of computed tokens for a batch that has begun. Each member that samples gets a pending token.
   std::vector<PendingDraw> Advance(const std::vector<BatchMember>& batch);
-  /// Replaces pending tokens by the sampled ones; `tokens` has the verified tokens of each PendingDraw. A sequence with
-  /// drafts keeps only the verified tokens, and gives up table entries beyond its last token. Skips a sequence that was
-  /// released meanwhile, or whose pending token a branch replaced.
+  /// Replaces pending tokens by the sampled ones; `tokens` has the verified tokens of each PendingDraw. From a sequence
+  /// with drafts, removes the tokens that were not accepted and the table entries beyond its last token. Skips a
+  /// sequence that was released meanwhile, and a sequence in which a branch replaced the pending token.
   void Resolve(const std::vector<PendingDraw>& draws, const std::vector<SampledToken>& tokens);
 
   /// Removes the sampled tokens that verification rejects. Before: `drawn` has the tokens of all rows of a batch that

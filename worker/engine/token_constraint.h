@@ -18,10 +18,10 @@ class TokenConstraint {
 
   virtual ~TokenConstraint() = default;
 
-  /// Sets bit i % 32 of allowed[i / 32] for every token i of the vocabulary that may follow `generated`. Bits past
-  /// the vocabulary are 0. For an outcome other than kMasked, `allowed` is meaningless. The outcome depends on the
-  /// arguments alone and not on earlier calls. The last `num_guessed` tokens are drafts: a later call may have other
-  /// tokens in their place.
+  /// Sets bit i % 32 of allowed[i / 32] for every token i of the vocabulary that may follow `generated`. Bits past the
+  /// vocabulary are 0. For an outcome other than kMasked, `allowed` is meaningless. The outcome depends on the
+  /// arguments alone and not on earlier calls. The last `num_guessed` tokens are draft tokens: a later call may have
+  /// other tokens in their place.
   virtual Outcome Allow(std::span<const TokenId> generated, size_t num_guessed, std::span<uint32_t> allowed) = 0;
 };
 

@@ -10,7 +10,7 @@
 namespace quire {
 
 /// The leading tokens of a sequence after which one token is sampled. Where a step samples in several rows of a
-/// sequence, each row has its own prefix. A Prefix keeps a reference to the sequence. A SequenceState converts to the
+/// sequence, each row has its own prefix. A Prefix holds a reference to the sequence. A SequenceState converts to the
 /// prefix with all of its tokens.
 struct Prefix {
   const SequenceState& sequence;
@@ -34,8 +34,8 @@ struct Prefix {
 bool BansTokens(const Prefix& prefix);
 bool HasPenalties(const SamplingSpec& spec);
 bool ForbidsTokens(const SamplingSpec& spec);
-/// Returns true for greedy sampling if no log-probabilities are asked for, and no setting changes or forbids tokens.
-/// Then the best token that a grammar allows is taken.
+/// Returns true for greedy sampling if the request wants no log-probabilities, and no setting changes or forbids
+/// tokens. Then the best token that a grammar allows is taken.
 bool NeedsOnlyTheBest(const Prefix& prefix);
 
 /// Returns the number of alternatives to report with each token of the sequence.
@@ -46,7 +46,7 @@ size_t NumAlternatives(const SamplingSpec& spec, int64_t vocab_size);
 /// through the prefix once and never searches it.
 std::vector<std::pair<TokenId, int32_t>> SeenTokens(const Prefix& prefix, size_t vocab_size);
 
-/// Returns the number of words in a token mask; bit i % 32 of word i / 32 stands for token i.
+/// Returns the number of words in a token mask; bit i % 32 of word i / 32 is for token i.
 inline size_t MaskWords(int64_t vocab_size) { return static_cast<size_t>((vocab_size + 31) / 32); }
 
 /// The grammar's verdict on the token after a prefix.
@@ -83,7 +83,7 @@ class RowDrawer {
   std::vector<uint32_t> allowed_;
 };
 
-/// The number of prompt rows that are scored at a time. This number bounds the memory of the logits.
+/// The number of prompt rows that are scored together. This number bounds the memory of the logits.
 inline constexpr int kScoredAtOnce = 32;
 
 /// Returns an empty result for the prompt rows `rows`, with memory reserved for their log-probabilities.

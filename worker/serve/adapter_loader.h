@@ -17,7 +17,7 @@
 
 namespace quire {
 
-/// Loads LoRA adapters on a rank while it serves. A thread with low priority reads the adapters, so that steps go on
+/// Loads LoRA adapters on a rank while it serves. A thread with low priority reads the adapters, so that steps continue
 /// meanwhile. The computing thread calls all methods; between its steps, it puts adapters that have been read into use.
 class AdapterLoader {
  public:

@@ -7,8 +7,8 @@
 
 namespace quire {
 
-/// Opens the model and the adapters that the coordinator's Assign message names. Throws SettingsError when they cannot
-/// be opened here, or differ from the coordinator's.
+/// Opens the model and the adapters that the coordinator's Assign message names. Throws SettingsError when this host
+/// cannot open them, or when they differ from the coordinator's.
 ModelFiles OpenAssigned(const AssignMessage& assign);
 
 /// Opens the draft model that the message names; returns nothing when it names none. Throws as OpenAssigned does.

@@ -16,7 +16,7 @@ namespace quire {
 
 namespace {
 
-/// Returns the device ordinal for this rank.
+/// Returns the device ordinal for this rank: the assigned device, or else the rank's number on its host.
 int DeviceOf(const AssignMessage& assign, const MpiBootstrap& mpi) {
   if (assign.devices.empty()) return mpi.local_rank();
   const auto rank = static_cast<size_t>(mpi.rank());

@@ -85,7 +85,7 @@ BlockMemory BlockCourier::Pack(uint64_t ticket, BlockMemory blocks, bool arrives
   return {parcel.bytes};
 }
 
-/// Copies a state that has arrived into its blocks. Does nothing for transfers that carry no state.
+/// Copies a state that has arrived into its blocks. Does nothing for transfers without a state.
 void BlockCourier::Unpack(const BlockTransferEnd& end) {
   const auto found = states_.find(end.ticket);
   if (found == states_.end()) return;
@@ -158,9 +158,9 @@ void BlockCourier::Wait(int patience_millis) {
 
 void BlockCourier::Run() {
   while (!stopping_) {
-    // The thread waits for at most 1 ms while blocks move or the sender is busy, because it must retry sends on a full
-    // link and poll device copies. It waits for at most 100 ms while blocks are expected, in order to notice deadlines,
-    // and otherwise for at most 1 s.
+    // The thread waits only briefly while blocks move or the sender is busy, because it must retry sends on a full link
+    // and poll device copies. It waits longer while blocks are expected, in order to notice deadlines, and longest
+    // otherwise.
     const bool receiving = std::ranges::any_of(receivers_, [](const auto& known) { return !known.second.idle(); });
     const bool moving = std::ranges::any_of(receivers_, [](const auto& known) { return known.second.moving(); });
     Wait(moving || !sender_.idle() ? 1 : receiving ? 100 : 1000);

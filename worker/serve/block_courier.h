@@ -49,11 +49,11 @@ class BlockCourier {
   using Order = std::variant<TakeOrder, GiveOrder, StopOrder>;
   void Add(Order order);
 
-  /// Takes the reports for the coordinator that have accumulated since the last call. Thread-safe.
+  /// Takes the reports for the coordinator that have accumulated since the last call. The function is thread-safe.
   std::vector<BlocksReport> TakeReports();
   /// Returns an eventfd that is readable while reports may be waiting.
   int report_fd() const { return report_fd_; }
-  /// Makes report_fd readable on behalf of another object that reports to the coordinator. Thread-safe.
+  /// Makes report_fd readable on behalf of another object that reports to the coordinator. The function is thread-safe.
   void Wake();
 
  private:

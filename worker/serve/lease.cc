@@ -29,8 +29,8 @@ constexpr milliseconds kFirstAnswer(20'000);
 int64_t Micros(Clock::duration time) { return std::chrono::duration_cast<microseconds>(time).count(); }
 
 /// Returns the time to wait for the answer to a heartbeat: `usual` plus an allowance of 4 * late (at most
-/// kMostForBusyness). `late` says how late threads here or at the coordinator have recently woken up. A heartbeat and
-/// its answer need four wake-ups: a thread and its socket's thread on both sides.
+/// kMostForBusyness). `late` is how late threads of this worker or the coordinator have recently woken up. A heartbeat
+/// and its answer need four wake-ups: a thread and its socket's thread, in the worker and in the coordinator.
 Clock::duration Patience(Clock::duration usual, Clock::duration late) {
   return usual + std::min<Clock::duration>(4 * late, kMostForBusyness);
 }

@@ -14,7 +14,7 @@ struct AcceptedPlan {
   StepPlan plan;
   std::vector<BatchMember> batch;
   uint64_t hash;          // hash of the plan's frame
-  bool computes_pending;  // the step computes a token that an earlier step draws
+  bool computes_pending;  // the step computes a token that an earlier step samples
 };
 
 /// A plan whose step has begun but not ended.

@@ -143,8 +143,9 @@ StepResult StepExecutor::Finish() {
   return result;
 }
 
-/// Lets the draft model or prediction layer guess what follows the tokens that the step sampled. If no token of a
-/// sequence's last guess was right, the sequence has no guess in the next step (PROTOCOL.md, Guesses of a draft model).
+/// Lets the draft model or prediction layer make drafts of what follows the tokens that the step sampled. If no token
+/// of a sequence's last draft was right, the sequence has no draft in the next step (PROTOCOL.md, Guesses of a draft
+/// model).
 void StepExecutor::Guess(PlanInFlight& step, StepResult& result) {
   std::erase_if(step.guesses, [&](const GuessOrder& order) {
     const auto draw = std::ranges::find(step.draws, order.slot, &PendingDraw::slot);

@@ -16,7 +16,7 @@
 
 namespace quire {
 
-/// Turns step plans into results for one rank. Checks each plan against the previous plans, keeps the table of running
+/// Turns step plans into results for one rank. Checks each plan against the previous plans, owns the table of running
 /// sequences, and lets the engine compute. Uses no sockets.
 class StepExecutor {
  public:
@@ -35,7 +35,7 @@ class StepExecutor {
   void EndGrammars();
 
   /// Lets later plans name an adapter that was loaded while the worker serves; null: later plans must not name the
-  /// adapter any more (RankEngine::SetAdapter).
+  /// adapter (RankEngine::SetAdapter).
   void SetAdapter(int number, std::shared_ptr<const AdapterShard> shard);
 
   /// Calls RankEngine::AllocateBlocks and returns its result. A sequence's state takes `state_blocks` blocks; throws
@@ -65,7 +65,7 @@ class StepExecutor {
   /// Returns the number of plans whose steps have begun but not ended.
   int num_in_flight() const { return static_cast<int>(in_flight_.size()); }
 
-  /// Decodes, checks and keeps a plan; Begin starts its step. Throws Error if the plan contradicts the previous plans.
+  /// Decodes, checks and stores a plan; Begin starts its step. Throws Error if the plan contradicts the previous plans.
   void Accept(const Frame& plan_frame);
   /// True when the accepted plan's step may begin now. It may not while the step needs tokens that a step in flight
   /// will sample; call Finish first.

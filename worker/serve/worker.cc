@@ -74,8 +74,8 @@ class Line {
     Channel::Wait(channels, wake_fd, 200);
   }
 
-  /// Joins the group. A worker without an epoch asks again every second, because the previous group may still be
-  /// ending.
+  /// Joins the group. A worker that gets no epoch repeats its request every second, because the previous group may
+  /// still be ending.
   std::optional<AssignMessage> Join(const JoinMessage& join) {
     const auto deadline = Clock::now() + kJoinDeadline;
     const bool asks = epoch_ == 0;

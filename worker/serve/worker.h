@@ -13,9 +13,9 @@ struct WorkerOptions {
   std::string keys;         // key directory (comm/wire/curve/curve_keys.h); empty: no encryption
 };
 
-/// Runs one rank: joins the coordinator, loads the assigned model, and serves steps until it is told to stop. Then
-/// returns exit status 0; after an error, ends the process with status 1. The reason of every end is told on stderr or
-/// to the coordinator.
+/// Runs one rank: joins the coordinator, loads the assigned model, and serves steps until the coordinator tells it to
+/// stop. Then returns exit status 0; after an error, ends the process with status 1. Reports the reason of its end on
+/// stderr or to the coordinator.
 int RunWorker(const WorkerOptions& options, MpiBootstrap& mpi);
 
 /// The exit status of a worker that lost its coordinator (EX_TEMPFAIL).

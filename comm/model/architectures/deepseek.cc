@@ -28,8 +28,8 @@ void SetLatent(const LatentAttention& latent, double yarn, const std::string& pa
   spec.attention_scale = yarn * yarn / std::sqrt(static_cast<double>(latent.query_dim()));
 }
 
-/// Returns YaRN's factor, whose square multiplies attention scores, as the models' own code, HF, llama.cpp and vLLM
-/// compute it; 1 without YaRN.
+/// Returns YaRN's factor; 1 without YaRN. Its square multiplies attention scores. The models' own code, HF, llama.cpp
+/// and vLLM compute the same factor.
 double YarnOfHf(const HfConfig& config, const ModelSpec& spec) {
   if (spec.ropes[0].scaling != RopeScaling::kYarn) return 1;
   const char* key = config.Has("rope_parameters") ? "rope_parameters" : "rope_scaling";

@@ -3,7 +3,7 @@
 #include "comm/model/architecture.h"
 #include "comm/model/architectures/layer_norm_family.h"
 
-// Common parts of encoders, whose tokens see each other in both directions and which have no output head.
+// Common parts of encoders. In an encoder, tokens see each other in both directions, and there is no output head.
 namespace quire::architectures {
 
 /// Sets the settings that all encoders share: no output head, and tokens that see later tokens.
@@ -13,8 +13,8 @@ void SetEncoder(ModelSpec& spec);
 /// normalizes the residual after it has added an output to it (post-norm).
 void SetPostNormEncoder(ModelSpec& spec);
 
-/// Ends of names of tensors that older files have although the tensors are no weights. Such a tensor contains only the
-/// numbers 0, 1, 2, ... or only zeros.
+/// Ends of names of tensors that older files have besides the weights. Such a tensor contains only the numbers 0, 1, 2,
+/// ... or only zeros.
 inline constexpr const char* kPositionIds[] = {"embeddings.position_ids", "embeddings.token_type_ids"};
 
 inline constexpr const char *kBertTokens = "bert.embeddings.word_embeddings.weight",
@@ -30,7 +30,7 @@ ModelSpec PostNormEncoderFromGguf(const GgufConfig& config);
 /// Gives token types and norms the names that GGUF files of models like BERT use.
 std::vector<WeightSpec> WithGgufNames(std::vector<WeightSpec> weights);
 
-/// Returns the weights of NomicBERT, whose names Jina v3 shares in part.
+/// Returns the weights of NomicBERT. Jina v3 uses some of the same names.
 std::vector<WeightSpec> NomicBertWeights(const ModelSpec& spec);
 
 /// True when config.json names a class that scores pairs of texts, or that classifies texts. Such a class has layers

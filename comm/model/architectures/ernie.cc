@@ -49,7 +49,7 @@ void SetRouter(Mixture& mixture, int64_t shared, const std::string& path) {
   mixture.renormalize = true;
 }
 
-/// Gives the mixture to the layers from `first` to `last`, counted from 0, whose number plus 1 is a multiple of
+/// Gives the mixture to each layer l from `first` to `last`, counted from 0, for which l + 1 is a multiple of
 /// `interval`.
 void SetMixtureBetween(int64_t first, int64_t last, int64_t interval, const Mixture& mixture, const std::string& path,
                        ModelSpec& spec) {

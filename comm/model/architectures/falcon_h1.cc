@@ -13,7 +13,8 @@ namespace quire::architectures {
 
 namespace {
 
-/// Returns the list of `count` factors; if the file has no such list, all factors are 1.
+/// Returns the list of `count` factors; if the file has no such list, all factors are 1. Throws Error for a list of
+/// another length.
 std::vector<double> FactorsFromHf(const HfConfig& config, const char* key, size_t count) {
   const std::vector<double> factors = config.Reals(key);
   if (factors.empty()) return std::vector<double>(count, 1.0);
@@ -42,7 +43,7 @@ Recurrence FalconH1StatesFromHf(const HfConfig& config) {
 }
 
 /// Reads the factors. The factors of queries and keys become one factor of attention's scores. The factor of values is
-/// multiplied with the factor of attention's output.
+/// multiplied with the factor of attention's output. Throws Error if queries or keys are multiplied by 0.
 void ReadFactors(const HfConfig& config, ModelSpec& spec) {
   const double attention_in = config.Real("attention_in_multiplier", 1), state_in = config.Real("ssm_in_multiplier", 1);
   const double scores = attention_in * attention_in * config.Real("key_multiplier", 1);

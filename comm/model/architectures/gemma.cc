@@ -1,5 +1,5 @@
-// Gemma 1 to 3 (text) scale the embeddings and use GELU in the MLP's gate. From the second generation on, norms stand
-// before and after attention and MLP, and many layers have sliding windows: usually every other layer in Gemma 2, and
+// Gemma 1 to 3 (text) scale the embeddings and use GELU in the MLP's gate. From the second generation on, there are
+// norms before and after attention and MLP. Many layers have sliding windows: usually every other layer in Gemma 2, and
 // five of six layers in Gemma 3. Gemma 2 caps attention scores and logits. Gemma 3 normalizes each query head and key
 // head, and uses different RoPE settings in layers with and without a window.
 #include <cmath>

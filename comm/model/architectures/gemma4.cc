@@ -49,7 +49,8 @@ void ReadHeadsOfLayers(const HfConfig& config, ModelSpec& spec) {
   }
 }
 
-/// Makes the last `sharing` layers read the keys and values of the last earlier layer with the same window.
+/// Makes the last `sharing` layers read the keys and values of the last earlier layer with the same window. Throws
+/// Error if there is no such layer, if its heads differ, or if `sharing` is out of range.
 void ShareKeysAndValues(int64_t sharing, const char* key, const std::string& path, ModelSpec& spec) {
   const int64_t first = spec.num_layers() - sharing;
   if (sharing < 0 || first < 1) Fail("{}: {} = {} of {} layers", path, key, sharing, spec.num_layers());
@@ -76,7 +77,8 @@ void ShareKeysAndValues(const HfConfig& config, ModelSpec& spec) {
   for (LayerSpec& layer : spec.layers) layer.intermediate_size *= layer.has_kv() ? 1 : 2;
 }
 
-/// Adds experts beside the MLP of every layer. The weights of the chosen experts are divided by their sum.
+/// Adds experts beside the MLP of every layer. The weights of the chosen experts are divided by their sum. Throws Error
+/// if the MLPs of the layers have several sizes.
 void SetExperts(ModelSpec& spec, Mixture mixture, const std::string& path) {
   mixture.shared_intermediate_size = spec.layers[0].intermediate_size;
   for (const LayerSpec& layer : spec.layers) {

@@ -24,14 +24,14 @@ std::vector<bool> LayersWithout(const GgufConfig& config, const char* key, const
 /// Gives `mixer` to the layers that have no key and value heads.
 void SetMixerWithoutKeys(const GgufConfig& config, Mixer mixer, ModelSpec& spec);
 
-/// Reads the sizes of layers whose heads keep a recurrent state and that have `key_heads` key heads. GGUF files store
-/// the rates of decay negated. Throws Error when sizes contradict each other.
+/// Reads the sizes of layers with a recurrent state and `key_heads` key heads. GGUF files store the rates of decay
+/// negated. Throws Error when sizes contradict each other.
 Recurrence StateHeadsFromGguf(const GgufConfig& config, int64_t key_heads);
 
 /// Removes the layers that predict further tokens, which are the last blocks of a GGUF file.
 void DropFurtherLayers(const GgufConfig& config, ModelSpec& spec);
 
-/// Keeps the file's sliding window only in some layers: those for which the list attention.sliding_window_pattern has
+/// Leaves the file's sliding window only in some layers: those for which the list attention.sliding_window_pattern has
 /// true or, without that list, all but every `full_every`-th layer.
 void KeepWindows(const GgufConfig& config, ModelSpec& spec, int64_t full_every);
 

@@ -33,7 +33,8 @@ void SetParts(ModelSpec& spec, Mixture mixture) {
   SetMixture(spec, mixture);
 }
 
-/// Returns true when the experts are MXFP4. Experts of other types are stored as [columns, rows].
+/// Returns true when the experts are MXFP4, and false when they are not quantised; then they are stored as [columns,
+/// rows]. Throws Error for other quantisation.
 bool HasMxFp4(const HfConfig& config) {
   if (!config.Has("quantization_config")) return false;
   const HfConfig quantization(config.At("quantization_config"), config.path() + ": quantization_config");
@@ -63,7 +64,7 @@ ModelSpec GptOssFromHf(const HfConfig& config) {
   return spec;
 }
 
-/// Reads a GGUF file. GGUF files do not state that YaRN's ramp limits are not rounded.
+/// Reads a GGUF file. gpt-oss does not round YaRN's ramp limits; GGUF files do not state this.
 ModelSpec GptOssFromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   spec.ropes[0].truncate = false;

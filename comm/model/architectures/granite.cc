@@ -55,7 +55,7 @@ Mixture GraniteMixtureFromHf(const HfConfig& config) {
   return mixture;
 }
 
-/// Reads a Granite model in which every MLP is a mixture.
+/// Reads a Granite model in which every MLP is a mixture of experts.
 ModelSpec GraniteMoeFromHf(const HfConfig& config) {
   ModelSpec spec = GraniteFromHf(config);
   SetMixture(spec, GraniteMixtureFromHf(config));

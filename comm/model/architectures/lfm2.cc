@@ -93,7 +93,7 @@ void ReadLfm3Mixers(const HfConfig& config, ModelSpec& spec) {
   }
 }
 
-/// Reads LFM3's two ropes: the rope of layers without a window, then that of layers with a window.
+/// Reads LFM3's two ropes: the rope of layers without a window, then the rope of layers with a window.
 std::vector<Rope> Lfm3Ropes(const HfConfig& config, int64_t head_dim) {
   constexpr double kFullTheta = 1000000, kSlidingTheta = 10000;
   if (!config.Has("rope_parameters")) {

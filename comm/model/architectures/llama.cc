@@ -65,8 +65,8 @@ ModelSpec InterleavedFromGguf(const GgufConfig& config) {
 
 constexpr int64_t kMistralWindow = 4096;
 
-/// Reads a Mistral model, in which every layer has the file's window. (Files of llama may have a window, too; it is
-/// ignored, as in HF.)
+/// Reads a Mistral model, in which every layer has the file's window. Llama's files may have a window, too; LlamaFromHf
+/// ignores this window, as HF does.
 ModelSpec MistralFromHf(const HfConfig& config, const RopeHabits& habits, int64_t usual_window) {
   ModelSpec spec = LlamaFromHf(config, habits);
   const int64_t window = WindowOf(config, usual_window);
@@ -86,8 +86,7 @@ ModelSpec Ministral3FromHf(const HfConfig& config) {
   return spec;
 }
 
-/// Reads the text model of Mistral 3 from a GGUF file. The model is a llama whose queries may grow with their
-/// positions.
+/// Reads the text model of Mistral 3 from a GGUF file. The model is Llama, but queries may grow with their positions.
 ModelSpec Mistral3FromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   spec.interleaved_rope_rows = true;

@@ -55,7 +55,7 @@ inline constexpr const char* kSinksName = "model.layers.{}.self_attn.sinks";
 WeightSpec& WeightOf(std::vector<WeightSpec>& weights, Role role);
 /// Changes the safetensors name of the weight with this role to `hf`.
 void Rename(std::vector<WeightSpec>& weights, Role role, const char* hf);
-/// Makes the weights of two or three roles rows of one tensor, whose names are `hf` and `gguf`.
+/// Makes the weights of two or three roles rows of one tensor. Its names are `hf` and `gguf`.
 void Fuse(std::vector<WeightSpec>& weights, std::initializer_list<Role> roles, const char* hf, const char* gguf);
 /// Makes the MLP's gate and up matrices rows of one tensor.
 void FuseGatesAndUps(std::vector<WeightSpec>& weights);

@@ -54,7 +54,8 @@ void ReadChunks(const HfConfig& config, ModelSpec& spec) {
   }
 }
 
-/// Makes the MLP of every `step`-th layer a mixture, and those of the other layers dense.
+/// Makes the MLP of every `step`-th layer a mixture, and those of the other layers dense. Throws Error if `step` is
+/// below 1.
 void SetEveryMixture(int64_t step, const std::string& path, ModelSpec& spec) {
   if (step < 1) Fail("{}: interleave_moe_layer_step = {} is out of range", path, step);
   for (size_t i = 0; i < spec.layers.size(); ++i) spec.layers[i].mixture = static_cast<int64_t>(i + 1) % step == 0;

@@ -1,5 +1,5 @@
 // MiniMax-M2 normalizes all queries of a token together, and all its keys together. RoPE rotates a part of each head.
-// Every layer has a mixture of experts, whose router uses sigmoids with a correction bias.
+// Every layer has a mixture of experts. The routers use sigmoids with a correction bias.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/llama.h"
@@ -23,8 +23,8 @@ void SetRouter(ModelSpec& spec, Mixture mixture) {
   spec.qk_norm = QkNorm::kWhole;
 }
 
-/// Returns the fraction of each head that rotates, for files whose rope_parameters do not have it. Such files give a
-/// number of dimensions.
+/// Returns the fraction of each head that rotates, for files whose rope_parameters lack the fraction. Such files give
+/// the number of dimensions that rotate. Throws Error unless that number is from 1 to head_dim.
 double PartThatRotates(const HfConfig& config, int64_t head_dim) {
   const int64_t rotated = config.Count("rotary_dim", head_dim);
   if (head_dim < 1 || rotated < 1 || rotated > head_dim) {

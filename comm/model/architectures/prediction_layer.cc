@@ -12,7 +12,7 @@ namespace quire::architectures {
 namespace {
 
 /// A prefix of tensor names in the files, with {} for the count of the model's own layers, and the prefix that replaces
-/// it. `to` is null for tensors of the model's own layers and for unused tensors; these are removed.
+/// it. `to` is null for tensors that are removed: those of the model's own layers and unused ones.
 struct Renaming {
   const char *from, *to;
 };

@@ -8,8 +8,8 @@
 #include "comm/model/model_spec.h"
 #include "comm/model/weight_spec.h"
 
-// Prediction layers (multi-token prediction, MTP), which some models' files have after the model's own layers. Such a
-// layer guesses further tokens from the model's last hidden states (ModelSpec::predicts).
+// Prediction layers (multi-token prediction, MTP). Some models' files have them after the model's own layers. Such a
+// layer predicts further tokens from the model's last hidden states (ModelSpec::predicts).
 namespace quire::architectures {
 
 /// True for a tensor of a prediction layer. `spec` describes the model to which the prediction layer belongs.

@@ -89,7 +89,7 @@ ModelSpec WithMixture(const GgufConfig& config, ModelSpec spec) {
   return spec;
 }
 
-/// Reads a Qwen3-Next GGUF file. Older files keep HF's layout of the projections.
+/// Reads a Qwen3-Next GGUF file. Older files have HF's layout of the projections.
 ModelSpec Qwen3NextFromGguf(const GgufConfig& config) {
   ModelSpec spec = HybridFromGguf(config);
   spec.recurrence.gates_by_key_head = Has(config, kGgufStateIn);

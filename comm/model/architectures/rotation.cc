@@ -43,7 +43,8 @@ void ReadLlama3(const HfConfig& scaling, Rope& rope) {
   rope.high_frequency_factor = scaling.Real("high_freq_factor", 4);
 }
 
-/// Returns the number of rotated dimensions as Rope stores it: 0 means all dimensions.
+/// Returns the number of rotated dimensions as Rope stores it: 0 means all dimensions. `part`: the rotated part of a
+/// head. Throws Error unless `part` is above 0 and at most 1.
 int64_t RotatedDims(double part, int64_t head_dim, const std::string& path) {
   if (!(part > 0 && part <= 1)) Fail("{}: a partial_rotary_factor of {} is out of range", path, part);
   return part == 1 ? 0 : static_cast<int64_t>(static_cast<double>(head_dim) * part);

@@ -21,7 +21,7 @@ ModelSpec StableLmFromHf(const HfConfig& config) {
 }
 
 /// Reads a GGUF file. The tensors tell whether attention and MLP are parallel. The key use_parallel_residual does not,
-/// because some files set it for models in which attention and MLP have a norm each.
+/// because some files set this key although attention and MLP have a norm each.
 ModelSpec StableLmFromGguf(const GgufConfig& config) {
   ModelSpec spec = LayerNormFromGguf(config);
   spec.gated_mlp = true;

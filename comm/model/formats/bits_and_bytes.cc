@@ -1,7 +1,7 @@
 // Reads matrices that bitsandbytes quantised.
 // 4 bits: MODULE.weight has codes in row-major order, two in a byte, the first in the high half. The JSON tensor
 // MODULE.weight.quant_state.bitsandbytes__nf4 (or fp4) describes the matrix. MODULE.weight.quant_map has the numbers
-// that the codes stand for, and MODULE.weight.absmax has a scale for each block of codes. Scales may be quantised
+// that the codes encode, and MODULE.weight.absmax has a scale for each block of codes. Scales may be quantised
 // themselves: they are then bytes, with .nested_quant_map, .nested_absmax and an offset.
 // 8 bits: MODULE.weight is int8, and MODULE.SCB has the largest absolute value of each row.
 #include <cstring>

@@ -27,8 +27,8 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
 
-  /// Unmaps the touched pages of a mapped file. They stay in the page cache, and reading them maps them again. A copied
-  /// file keeps its bytes.
+  /// Unmaps the touched pages of a mapped file. The pages stay in the page cache, and a later read maps them again.
+  /// Does nothing for a copied file.
   void ReleasePages() const;
 
  private:

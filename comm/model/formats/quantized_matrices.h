@@ -7,9 +7,9 @@
 
 namespace quire {
 
-/// Joins the parts of each quantised matrix of a safetensors model to one tensor NAME.weight, with a ScaledMatrix
-/// unless the matrix is MXFP4, and removes the scales of activations. First checks the types and shapes of all parts
-/// against each other. Reads only small parts, such as shapes, tables of numbers and global scales, but not the
+/// Joins the parts of each quantised matrix of a safetensors model to one tensor NAME.weight. This tensor has a
+/// ScaledMatrix unless the matrix is MXFP4. Removes the scales of activations. First checks the types and shapes of all
+/// parts against each other. Reads only small parts, such as shapes, tables of numbers and global scales, but not the
 /// matrices' numbers and scales. Throws Error, which begins with `path` and names the tensor, when a part is missing or
 /// does not fit.
 void JoinQuantized(TensorMap& tensors, const StoredQuants& quants, const std::string& path);

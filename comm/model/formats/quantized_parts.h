@@ -17,8 +17,8 @@ class QuantizedParts {
  public:
   QuantizedParts(TensorMap& tensors, std::string path) : tensors_(tensors), path_(std::move(path)) {}
 
-  /// Returns the modules that have this part with this type, except those whose matrices are already joined. `part` has
-  /// no leading dot.
+  /// Returns the modules that have this part with this type, except modules with already joined matrices. `part` has no
+  /// leading dot.
   std::vector<std::string> ModulesWith(std::string_view part, NumberType type) const;
   /// Removes a part from the file's tensors and returns it; returns nullopt when the part is missing.
   std::optional<Tensor> TakeIf(const std::string& module, std::string_view part);
@@ -31,7 +31,7 @@ class QuantizedParts {
   /// Adds MODULE.weight, joined from the parts.
   void Put(const std::string& module, NumberType type, const Tensor& numbers, const Tensor& scales,
            ScaledMatrix matrix);
-  /// Adds MODULE.weight, whose type needs no ScaledMatrix.
+  /// Adds MODULE.weight, of a type that needs no ScaledMatrix.
   void PutWhole(const std::string& module, Tensor whole);
 
   [[noreturn]] void Refuse(const std::string& module, std::string_view part, const std::string& why) const;
@@ -45,7 +45,7 @@ class QuantizedParts {
 inline constexpr std::initializer_list<NumberType> kScaleTypes = {NumberType::kF32, NumberType::kF16,
                                                                   NumberType::kBF16};
 
-/// Removes the tensors for quantised activations. The engine keeps activations in a finer type or computes their scales
+/// Removes the tensors for quantised activations. The engine holds activations in a finer type or computes their scales
 /// itself.
 void DropActivationScales(TensorMap& tensors);
 

@@ -52,15 +52,15 @@ struct ScaleGrid {
 
 /// A matrix [rows, cols] of a quantised safetensors file, used as y = x * W^T:
 ///  value(row, col) = scale(row, group of col) * (number(row, col) - zero(row, group of col))
-/// The numbers are integers, FP8 E4M3 or 4-bit codes that stand for the numbers of a table. An integer's zero is 8 or
-/// 128 when the file has no zeros; FP8 and codes have no zero. All pointers point into the mapped file and were checked
-/// against its size. The groups that column_groups names are not checked before Check().
+/// The numbers are integers, FP8 E4M3 or 4-bit codes for the numbers of a table. An integer's zero is 8 or 128 when the
+/// file has no zeros; FP8 and codes have no zero. All pointers point into the mapped file and were checked against its
+/// size. The groups that column_groups names are not checked before Check().
 struct ScaledMatrix {
   int64_t rows = 0, cols = 0;
   IntGrid ints;                    // for integers
   const std::byte* fp8 = nullptr;  // for FP8: [rows, cols]; otherwise null
-  // For codes: [rows, cols] without gaps, two codes in a byte. high_first: the first code is in the high half, not in
-  // the low half. Null when the numbers are no codes.
+  // For codes: [rows, cols] without gaps, two codes in a byte; null when the numbers are no codes. high_first: the
+  // first code is in the high half, not in the low half.
   const std::byte* codes = nullptr;
   bool high_first = false;
   std::array<float, 16> code_numbers{};

@@ -163,7 +163,8 @@ bool CurveServer::CanOpen(std::span<const uint8_t> hello) const {
 
 void CurveServer::Secure(zmq::socket_t& socket) const {
   socket.set(zmq::sockopt::curve_server, 1);
-  // The option takes the key as Z85 text, as here, or as exactly 32 binary bytes. ZeroMQ copies the key in either case.
+  // The option takes the key as Z85 text, as in this call, or as exactly 32 binary bytes. ZeroMQ copies the key in
+  // either case.
   socket.set(zmq::sockopt::curve_secretkey, impl_->keys.own.secret_key.view());
   socket.set(zmq::sockopt::zap_domain, std::string_view(kDomain));
 }

@@ -18,7 +18,7 @@ namespace quire {
 
 /// The server side of CURVE. CURVE alone encrypts, and accepts any client that has a key pair. This object's ZAP
 /// handler, on a thread of its own, accepts only the listed workers' keys, each under the user id "r<rank>". Sockets
-/// belong to this object's own context, whose handler starts before the first socket is created.
+/// belong to this object's own context. The context's handler starts before the first socket is created.
 class CurveServer {
  public:
   /// Throws Error when a key is no valid Z85.
@@ -40,7 +40,7 @@ class CurveServer {
   /// Counts a client that was refused before the handler saw its key. Returns num_refused(), this client included.
   uint64_t CountRefused();
 
-  /// Returns the known addresses of workers' hosts. All ports of this server share them.
+  /// Returns the known addresses of workers' hosts. All ports of this server share these addresses.
   WorkerHosts& hosts();
 
   /// Returns the number of ranks that have a key.

@@ -23,7 +23,8 @@ class WorkerHosts {
  public:
   static constexpr size_t kMost = 128;
 
-  /// Adds an address. Two addresses that differ only in their ports count as one. Does nothing when kMost are known.
+  /// Adds an address. Two addresses that differ only in their ports count as one. Does nothing when there are kMost
+  /// addresses already.
   void Add(const sockaddr_storage& address);
   /// Adds the address at the other end of a connected socket.
   void AddPeer(int connected);

@@ -18,7 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kAtOnce = 256 << 10;  // bytes of one link before the other links get their turn
+constexpr size_t kAtOnce = 256 << 10;  // bytes forwarded for one link before the other links are served
 constexpr auto kFarewell = std::chrono::milliseconds(200);
 constexpr auto kForTheRest = std::chrono::seconds(3);
 constexpr uint64_t kWakeLinks = 0;  // links are numbered from 1
@@ -27,7 +27,7 @@ constexpr uint64_t kWakeLinks = 0;  // links are numbered from 1
 
 struct GateLinks::Way {
   int from = -1, to = -1;
-  std::vector<char> late;                 // bytes read but not yet taken by the other side
+  std::vector<char> late;                 // bytes read from one side but not yet taken by the other side
   size_t sent = 0;                        // bytes of `late` already sent
   size_t left = SIZE_MAX;                 // bytes that `from` may still send
   std::unique_ptr<FirstMessage> awaited;  // set while the first message has a deadline
@@ -119,7 +119,7 @@ void GateLinks::TakeNewOnes() {
 /// be forwarded, and for writing while bytes wait to be sent to it. Once one side has closed, only the other side is
 /// watched, for writing, until a deadline ends the link. Returns false when epoll fails, which ends the link.
 bool GateLinks::Watch(Link& link, uint64_t number) {
-  if (link.ended >= 0) {  // the closed side would report its end forever, and the other side has no receiver any more
+  if (link.ended >= 0) {  // the closed side reports its end forever, and nobody receives from the other side
     if (link.watched[link.ended] == 0) return true;
     ending_.push_back({Clock::now() + kForTheRest, number});
     return WatchSide(link, link.ended, 0, number) && WatchSide(link, 1 - link.ended, EPOLLOUT, number);
@@ -154,7 +154,7 @@ GateLinks::Carried GateLinks::Carry(Way& way) {
   way.sent = 0;
   const ssize_t got = ::recv(way.from, buffer_.data(), buffer_.size(), 0);
   if (got <= 0) return got < 0 && waits() ? Carried::kGoesOn : Carried::kAllRead;
-  if (static_cast<size_t>(got) > way.left) return Carried::kAllRead;  // the rest counts as never sent
+  if (static_cast<size_t>(got) > way.left) return Carried::kAllRead;  // the bytes beyond the limit count as never sent
   way.left -= static_cast<size_t>(got);
   if (way.awaited && way.awaited->Reached({buffer_.data(), static_cast<size_t>(got)})) way.awaited.reset();
   ssize_t sent = ::send(way.to, buffer_.data(), static_cast<size_t>(got), MSG_NOSIGNAL);
@@ -209,7 +209,7 @@ void GateLinks::Run() {
         continue;
       }
       const auto link = links_.find(mark / 2);
-      if (link == links_.end()) continue;  // the link ended with an earlier event of its other side
+      if (link == links_.end()) continue;  // an earlier event of the link's other side has ended the link
       if (!Serve(*link->second, static_cast<int>(mark % 2), event.events) || !Watch(*link->second, link->first))
         Erase(link->first);
     }

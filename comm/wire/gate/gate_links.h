@@ -27,13 +27,13 @@ struct LinkBounds {
 class GateLinks {
  public:
   GateLinks();
-  /// Keeps forwarding for up to 200 ms, then ends all links.
+  /// Forwards bytes for up to 200 ms more, then ends all links.
   ~GateLinks();
   GateLinks(const GateLinks&) = delete;
   GateLinks& operator=(const GateLinks&) = delete;
 
   /// Adds a link between a peer's connection and a connection to the ZeroMQ socket, both non-blocking. Returns the
-  /// link's number. May be called from any thread, like the next two functions.
+  /// link's number. Any thread may call this and the next two functions.
   uint64_t Add(Descriptor outer, Descriptor inner, const LinkBounds& bounds = {});
   /// Closes both connections of a link.
   void End(uint64_t number);

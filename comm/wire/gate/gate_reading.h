@@ -11,8 +11,7 @@ namespace quire {
 /// The result of reading a handshake message: incomplete, complete, invalid, or connection closed.
 enum class Reading { kMore, kWhole, kWrong, kGone };
 
-/// True when the peer sends the next message. False when the ZeroMQ socket sends it, or when no message is
-/// awaited.
+/// True when the peer sends the next message; false when the ZeroMQ socket sends it, or when no message is awaited.
 bool AwaitsPeer(Stranger::Awaits awaits);
 
 /// Appends to `word` as much of the awaited message as has arrived, and no byte beyond the message's end.

@@ -24,8 +24,8 @@ Stranger* Strangers::WhoGivesWay(const std::string& network) {
   return Oldest();
 }
 
-/// Considers only connections that `may_go` accepts and whose knows_key is `knows_key`. Takes the neighbourhood that
-/// has the most connections with this knows_key, and returns its oldest one; null when there is none.
+/// Considers only connections that `may_go` accepts and that have this knows_key. Takes the neighbourhood with the most
+/// such connections, and returns its oldest one; null when there is none.
 Stranger* Strangers::OldestOfLargest(const std::function<bool(const Stranger&)>& may_go, bool knows_key) {
   size_t most = 0;
   Stranger* oldest = nullptr;

@@ -22,7 +22,7 @@ struct Stranger {
   enum class Awaits {
     kGreeting,       // the peer's greeting is expected
     kHello,          // the peer's HELLO is expected
-    kTurn,           // no bytes expected: the HELLO waits for its turn to be checked
+    kTurn,           // no bytes expected: the HELLO waits until it is checked
     kInnerGreeting,  // the ZeroMQ socket's greeting is expected
     kWelcome,        // the ZeroMQ socket's WELCOME is expected
     kInitiate,       // the peer's INITIATE is expected
@@ -36,7 +36,7 @@ struct Stranger {
   Clock::time_point deadline;
   Awaits awaits = Awaits::kGreeting;
   bool knows_key = false;           // true once the peer's HELLO was decrypted: the peer knows this server's public key
-  std::vector<uint8_t> said, word;  // the peer's earlier messages; the current message so far
+  std::vector<uint8_t> said, word;  // the peer's earlier messages; the received part of the current message
 };
 
 /// The unauthenticated connections at a port, limited in all and for each network. A new connection is always accepted.
@@ -44,8 +44,8 @@ struct Stranger {
 /// the neighbourhood with the most connections is dropped, if possible not one from a network from which a peer was
 /// accepted before. Connections whose peers know the server's public key are dropped last, unless they outnumber the
 /// others. So a flood ends no handshake, and copies of one HELLO cannot fill the port. Networks take turns for
-/// expensive work, and every second turn is for networks from which a peer was accepted before, so workers that start
-/// again do not wait behind a flood. Belongs to one thread.
+/// expensive work (TakeTurn), and every second turn is for networks from which a peer was accepted before, so workers
+/// that start again do not wait behind a flood. Belongs to one thread.
 class Strangers {
  public:
   static constexpr size_t kMost = 256, kMostOfNetwork = 64, kMostAccepted = 1024;
@@ -63,7 +63,7 @@ class Strangers {
   void KnowsKey(Stranger& stranger);
   /// Records that a peer from this network was accepted. Only the first kMostAccepted networks are recorded.
   void Accepted(const std::string& network);
-  /// Returns the oldest connection, whose deadline comes first; null when there is none.
+  /// Returns the oldest connection, which has the first deadline; null when there is none.
   Stranger* Oldest();
   size_t size() const { return strangers_.size(); }
 
@@ -75,7 +75,7 @@ class Strangers {
 
  private:
   struct Count {
-    size_t of[2] = {0, 0};  // [0]: peers that have not shown that they know the key; [1]: peers that have
+    size_t of[2] = {0, 0};  // [0]: peers that have not shown that they know the key; [1]: other peers
     size_t all() const { return of[0] + of[1]; }
   };
   using Counts = std::map<std::string, Count>;

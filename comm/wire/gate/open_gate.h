@@ -23,7 +23,7 @@ class OpenGate {
   /// `to_speak`: the time until a peer's first subscription or message; 0: no limit. Throws Error when it cannot
   /// listen.
   OpenGate(const std::string& endpoint, const std::string& what, std::chrono::milliseconds to_speak);
-  /// Keeps forwarding for up to 200 ms, then ends all connections.
+  /// Forwards bytes for up to 200 ms more, then ends all connections.
   ~OpenGate();
   OpenGate(const OpenGate&) = delete;
   OpenGate& operator=(const OpenGate&) = delete;

@@ -106,8 +106,8 @@ void PortGate::Impl::Accept(int door) {
       continue;
     }
     if (!LacksDescriptors(errno)) return;
-    // No descriptors are left. Dropping a connection whose peer is not authenticated yet frees one. The kernel queues
-    // new connections meanwhile.
+    // No file descriptors are left. Dropping a connection whose peer is not authenticated yet frees descriptors. The
+    // kernel queues new connections meanwhile.
     if (Stranger* one = strangers.WhoGivesWay("")) End(*one, kGaveWay);
     doors.Watch(epoll.get(), 0, EPOLL_CTL_MOD);
     resume = Clock::now() + kBackOff;
@@ -182,7 +182,7 @@ bool PortGate::Impl::OnVerdict(Stranger& stranger) {
     strangers.Remove(stranger.number);
     return false;
   }
-  // The ZAP handler has counted the refusal, unless this was our own test connection (CheckThatStrangersAreRefused).
+  // The ZAP handler has counted the refusal, unless this was the test connection of CheckThatStrangersAreRefused.
   const uint64_t refused = curve->num_refused();
   if (std::exchange(refused_before, refused) != refused) log.TurnedAway(stranger.name.address, kUnknownKey, refused);
   End(stranger, nullptr);
@@ -221,8 +221,8 @@ void PortGate::Impl::Delay(Stranger& stranger) {
   if (Stranger* one = strangers.WhoGivesWay(""); one != nullptr && one != &stranger) End(*one, kGaveWay);
 }
 
-/// Connects to the ZeroMQ socket and sends the peer's messages to it. Returns false on failure. If `stranger.inner` is
-/// not open then, errno tells the reason.
+/// Connects to the ZeroMQ socket and sends the peer's messages to it. Returns false on failure. If connecting failed,
+/// `stranger.inner` is not open, and errno tells the reason.
 bool PortGate::Impl::Introduce(Stranger& stranger) {
   stranger.inner = inner.Connect();
   if (!stranger.inner.open() || !SendWhole(stranger.inner.get(), stranger.said)) return false;

@@ -8,7 +8,7 @@ namespace quire {
 class CurveServer;
 
 /// Protects a TCP port of a ZeroMQ socket that speaks CURVE. ZeroMQ has only one limit on the size of messages, before
-/// and after a handshake, and serves unauthenticated clients on the thread that carries plans and leases. So the gate
+/// and after a handshake. It serves unauthenticated clients on the thread that handles plans and leases. So the gate
 /// handles handshakes on a separate thread of lower priority. The gate checks each message's size and bytes,
 /// disconnects a client at the first wrong byte, and connects only clients that know the server's public key to the
 /// ZeroMQ socket. GateLinks forwards the bytes of clients that this socket accepts. Numbers and reasons:
@@ -17,7 +17,7 @@ class PortGate {
  public:
   /// Listens on "tcp://ADDRESS:PORT" without answering yet. Throws Error when it cannot listen.
   PortGate(const std::string& endpoint, std::shared_ptr<CurveServer> curve);
-  /// Keeps forwarding for accepted peers for up to 200 ms.
+  /// Forwards bytes of accepted peers for up to 200 ms more.
   ~PortGate();
   PortGate(const PortGate&) = delete;
   PortGate& operator=(const PortGate&) = delete;

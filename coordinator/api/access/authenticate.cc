@@ -28,8 +28,8 @@ std::string WithoutPort(std::string host) {
   return host;
 }
 
-/// True for a Host header with which users of this machine reach the server. A page of another site whose name resolves
-/// to this machine (DNS rebinding) sends requests with that name as the Host.
+/// True for a Host header with which users of this machine reach the server. A page of another site may come from a
+/// name that resolves to this machine (DNS rebinding). The requests of such a page have that name as the Host.
 bool IsLocalName(const std::string& host) {
   const bool numeric = host.find_first_not_of("0123456789.") == std::string::npos;  // an IP address, not a name
   return boost::beast::iequals(host, "localhost") || (numeric && host.starts_with("127.")) || host == "[::1]";
@@ -181,7 +181,7 @@ std::optional<HttpResponse> Gate::RefuseOperator(HttpRequest& request) {
 }
 
 /// Returns the Authorization header. Where API keys are accepted and the header is missing, returns "Bearer KEY" with
-/// the key in x-api-key, as clients of the Messages API send it.
+/// the key in x-api-key, as clients of the Messages API send it; "" if both headers are missing.
 std::string Gate::AuthorizationOf(const HttpRequest& request) const {
   std::string authorization = request.Header("authorization");
   if (!authorization.empty() || options_.kind != KeyKind::kApi) return authorization;

@@ -29,10 +29,10 @@ class FailureLimit {
   std::map<std::string, int> counts_;  // network -> requests without a valid key in this second
 };
 
-/// Authenticates the requests of one port. A refused request goes no further. With keys, every path except the public
-/// ones needs a key. Without keys, the port serves only users of this machine, unless Options allow other hosts. It
-/// also refuses requests that a page of another site makes a browser send; their Host (DNS rebinding) or Origin header
-/// betrays them.
+/// Authenticates the requests of one port. A refused request is not passed on. With keys, every path except the public
+/// ones needs a key. Without keys, the port serves only users of this machine, unless Options allow other hosts. Such a
+/// port also refuses requests that a page of another site makes a browser send: it recognises them by the Host (DNS
+/// rebinding) or Origin header.
 class Gate {
  public:
   struct Options {
@@ -57,8 +57,8 @@ class Gate {
   /// True if this client may send generating requests: no keys are needed, or a key that allows POST has the client's
   /// name.
   bool Knows(const std::string& client) const;
-  /// Reads the key file again. Throws Error, and keeps the old keys, when the file cannot be read or parsed, or when
-  /// one of its keys also opens the `other` port.
+  /// Reads the key file again. Throws Error, without a change of the keys, when the file cannot be read or parsed, or
+  /// when one of its keys also opens the `other` port.
   void Reload(const Gate& other);
 
   /// From now on, requests to these paths need a key of the gate `operators`. If that gate has no keys, such requests

@@ -18,7 +18,8 @@ namespace quire {
 
 /// Enforces the limits of single API keys (server.key_limits): the choices that wait or run, and the tokens per minute.
 /// Prompt tokens and answer tokens count alike. A request that generates nothing is charged for the tokens of its body.
-/// The scheduler enforces the limits of running sequences and blocks (EngineLimits). Used by the I/O thread only.
+/// The scheduler enforces the limits of running sequences and blocks (EngineLimits). Only the I/O thread uses this
+/// class.
 class KeyQuotas {
  public:
   using Clock = std::chrono::steady_clock;
@@ -43,7 +44,7 @@ class KeyQuotas {
   /// Returns the counter to which threads add the tokens that the client has used; null when the client has no limit of
   /// tokens. Call this on the I/O thread; any thread may add to the counter.
   std::shared_ptr<std::atomic<int64_t>> Meter(const std::string& client);
-  /// Returns the number of clients with pending choices; other clients take no memory here.
+  /// Returns the number of clients with pending choices; other clients take no memory in this object.
   size_t num_pending_clients() const { return pending_.num_clients(); }
 
   /// While an object of this class lives, it counts the choices of one pending call.

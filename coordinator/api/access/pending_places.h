@@ -6,9 +6,9 @@
 namespace quire {
 
 /// Counts each client's choices that wait or run at one model. Each choice takes one of `most` places, and a client
-/// alone may take all of them. Yet no client keeps another out: a client below an even part (most / clients with
-/// places) may take places up to that part, even when all places are taken. So K clients that ask for everything hold
-/// (1 + 1/2 + ... + 1/K) * most places together. Used by the I/O thread only.
+/// alone may take all places. Yet a client with fewer places than an even part (most / clients with places) may take
+/// places up to that part, even when all `most` places are taken. So K clients that each ask for all places hold at
+/// most (1 + 1/2 + ... + 1/K) * most places together. Only the I/O thread uses this class.
 class PendingPlaces {
  public:
   explicit PendingPlaces(int most) : most_(most) {}
@@ -19,7 +19,7 @@ class PendingPlaces {
   int RoomFor(const std::string& client) const;
   int taken() const { return taken_; }
   int taken_by(const std::string& client) const;
-  /// Returns the number of clients with counted choices; other clients take no memory here.
+  /// Returns the number of clients with counted choices; other clients take no memory in this object.
   size_t num_clients() const { return by_client_.size(); }
 
   /// While an object of this class lives, it counts the choices of one call of a client. The PendingPlaces must outlive

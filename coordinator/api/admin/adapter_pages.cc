@@ -113,7 +113,7 @@ asio::awaitable<HttpResponse> AdapterPages::Load(HttpRequest& request, HttpRespo
   const bool in_place = fields.Flag("load_inplace", false);
   ServedModel& model = ModelNamed(models_, fields.Text("base_model_name").value_or(""), "base_model_name");
   AdapterShelf& shelf = model.adapters();
-  const auto workers = HoldAsked(model);  // keeps the workers until they have answered
+  const auto workers = HoldAsked(model);  // holds the workers until they have answered
   ServedModel* const owner = models_.Find(name);
   if (owner != nullptr && (owner != &model || shelf.Find(name) == nullptr))
     throw ApiError(400, fmt::format("\"{}\" is the name of a model or of another model's adapter", name), "lora_name");

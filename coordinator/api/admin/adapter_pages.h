@@ -14,7 +14,7 @@ namespace quire {
 
 /// The endpoints with which operators load and unload LoRA adapters while the server runs. Paths, fields and answers
 /// are vLLM's. The admin port has these endpoints. The data port has the same endpoints for clients with an admin token
-/// (Gate::LeaveToOperators). Used by the I/O thread.
+/// (Gate::LeaveToOperators). Only the I/O thread uses this class.
 class AdapterPages {
  public:
   /// The references must outlive this object. Stop the pool before destroying this object.

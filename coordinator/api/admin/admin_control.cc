@@ -30,7 +30,8 @@ Json BodyOf(const HttpRequest& request) {
 }
 
 /// Reads a group's shape from a body such as {"tensor": 3, "shares": [2, 1, 1], "pipeline": 2}. Without "shares", or
-/// with "auto", the tensor-parallel ranks get equal shares. Without "pipeline" there is one stage.
+/// with "auto", the tensor-parallel ranks get equal shares. Without "pipeline" there is one stage. Throws ApiError
+/// without "tensor", and for bad values.
 GroupShape ShapeFrom(const Json& body) {
   const JsonFields fields(body);
   GroupShape shape;

@@ -14,7 +14,7 @@
 namespace quire {
 
 /// The handlers with which an operator changes a running server: pauses and drains it, aborts and migrates requests,
-/// replaces workers, changes settings and records profiles. Used by the I/O thread only.
+/// replaces workers, changes settings and records profiles. Only the I/O thread uses this class.
 class AdminControl {
  public:
   /// Callbacks of the data port. While draining, the data port refuses new generating requests. While draining or
@@ -45,7 +45,7 @@ class AdminControl {
   boost::asio::awaitable<HttpResponse> Reshard(HttpRequest& request);
   boost::asio::awaitable<HttpResponse> RestartWorkers(HttpRequest& request);
   /// Replaces the workers of one replica, or of all replicas one after another, and answers when that is done. Without
-  /// `shape`, each replica keeps its shape.
+  /// `shape`, each replica has the same shape as before.
   boost::asio::awaitable<HttpResponse> ReplaceWorkers(ServedModel& model, std::optional<GroupShape> shape,
                                                       std::optional<int64_t> replica);
   boost::asio::awaitable<HttpResponse> Abort(HttpRequest& request);

@@ -24,7 +24,7 @@ inline constexpr const char* kPoolClient = "(admin)";
 
 /// The handlers of the admin port's reports about one model (requests, blocks, ranks, settings, events) and about the
 /// server's batches. The engine's thread only copies the data of a report. The pool makes texts whose size grows with
-/// requests or blocks; the I/O thread makes other texts. Used by the I/O thread only.
+/// requests or blocks; the I/O thread makes other texts. Only the I/O thread uses this class.
 class AdminReports {
  public:
   /// The parts of the server, besides its replicas, that the reports show.
@@ -33,7 +33,7 @@ class AdminReports {
     const ModelKeeper& keeper;                             // for reports of the models that are loaded
     std::vector<std::string> warnings;                     // protections that are switched off
     const ByteBudget& request_memory;                      // the memory that requests of the data port hold
-    std::function<std::optional<BatchNumbers>()> batches;  // gives nullopt when the server keeps no batches
+    std::function<std::optional<BatchNumbers>()> batches;  // returns nullopt when the server has no batch directory
     std::function<boost::asio::awaitable<BatchViews>(BatchFilter)> list_batches;  // ApiError without batches
   };
   /// `model`: the index of the model that the reports are about. The references must outlive this object.

@@ -26,8 +26,8 @@ struct BlockMap {
     uint64_t id = 0;
     std::vector<BlockId> blocks;
   };
-  /// A saved recurrent state with which a sequence can begin. `behind`: the cached block after whose last token the
-  /// state was saved.
+  /// A saved recurrent state with which a sequence can begin. `behind`: the cached block that ends where the state was
+  /// saved.
   struct KeptState {
     BlockId behind = kNullBlock;
     std::vector<BlockId> blocks;
@@ -37,14 +37,14 @@ struct BlockMap {
   std::vector<Owner> owners;
   std::vector<Pin> pins;
   std::vector<Owner> swapped;   // owners whose block tables list host blocks
-  std::vector<BlockId> cached;  // free for reuse, content kept
+  std::vector<BlockId> cached;  // free for reuse, with their content
   std::vector<KeptState> kept_states;
   size_t not_listed = 0;  // table entries beyond kMostEntries
 };
 
 /// Copies the map of the blocks of the engine's replica. Call it on the engine's thread.
 BlockMap TakeBlockMap(const Engine& engine, int replica);
-/// Returns the map as JSON. Callable from any thread.
+/// Returns the map as JSON. Any thread may call it.
 std::string BlockMapText(const BlockMap& map);
 
 }  // namespace quire

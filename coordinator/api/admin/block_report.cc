@@ -39,8 +39,7 @@ Json OwnerJson(const BlockList::Owner& owner) {
   return {{"request", owner.request}, {"choice", owner.choice}, {owner.is_state ? "state" : "index", owner.index}};
 }
 
-/// Finds, for each block that is part of a recurrent state, the cached block after whose last token the state was
-/// saved.
+/// Finds, for each block that is part of a recurrent state, the cached block that ends where the state was saved.
 class StateParts {
  public:
   StateParts(const Engine& engine, const std::vector<std::pair<BlockId, BlockList::Owner>>& owners) {

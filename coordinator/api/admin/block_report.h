@@ -28,7 +28,7 @@ struct BlockList {
     std::optional<BlockHash> hash;
     int64_t age_steps = 0;
     bool is_state = false;             // part of a recurrent state; otherwise keys and values
-    BlockId kept_behind = kNullBlock;  // the cached block after whose last token this block's state was saved
+    BlockId kept_behind = kNullBlock;  // the cached block that ends where this block's state was saved
   };
   PoolCounts device, host;
   int block_size = 0, blocks_per_state = 0;
@@ -42,7 +42,7 @@ struct BlockList {
 
 /// Copies the list of the engine's blocks. Call it on the engine's thread.
 BlockList TakeBlocks(const Engine& engine);
-/// Returns the list as JSON. Callable from any thread.
+/// Returns the list as JSON. Any thread may call it.
 std::string BlocksText(const BlockList& list);
 
 }  // namespace quire

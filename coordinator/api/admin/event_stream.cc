@@ -47,7 +47,7 @@ Json EventJson(const ServerEvent& event) {
 
 /// Returns the events after event number `read` as server-sent events. Notes before them tell the reader how many
 /// events were dropped because the reader is too slow, and how many the feed left out because too many of a kind came
-/// at once. `left_out_told`: how many left-out events earlier notes have counted. Updates both numbers.
+/// within a short time. `left_out_told`: how many left-out events earlier notes have counted. Updates both numbers.
 std::string EventStream::NextText(uint64_t& read, uint64_t& left_out_told) const {
   const EventFeed::Batch batch = feed_.After(read, kEventsAtOnce);
   std::string text;

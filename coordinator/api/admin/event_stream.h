@@ -12,15 +12,15 @@ Json EventJson(const ServerEvent& event);
 
 /// The stream of /admin/events: server-sent events from an EventFeed, until the client leaves. The field `id` has the
 /// event's number, and the field `event` has its kind. The server waits for no client: a slow client is told how many
-/// events it lost. Used by the I/O thread only.
+/// events were dropped for it. Only the I/O thread uses this class.
 class EventStream {
  public:
   static constexpr int kMostReaders = 16;
 
   explicit EventStream(const EventFeed& feed) : feed_(feed) {}
 
-  /// Sends the events after number `since` that the feed still has, then all later ones. Throws ApiError 429 beyond
-  /// kMostReaders readers.
+  /// Sends the events after number `since` that the feed still has, and then all later events. Throws ApiError 429
+  /// beyond kMostReaders readers.
   boost::asio::awaitable<void> Serve(uint64_t since, HttpResponder& responder);
 
  private:

@@ -10,15 +10,15 @@
 
 namespace quire {
 
-/// Samples the server's metrics every History::kPeriod, so that a dashboard that is opened later shows the past. Used
-/// on the I/O thread only.
+/// Samples the server's metrics every History::kPeriod, so that a dashboard that is opened later shows the past. Only
+/// the I/O thread uses this class.
 class HistoryRecorder {
  public:
   /// `metrics` and `models` must outlive this object.
   HistoryRecorder(Metrics& metrics, ModelRoster& models);
 
-  /// Begins to sample, on the thread of `io`, until `io` ends. This object must outlive the run of `io`. Callable from
-  /// any thread.
+  /// Begins to sample, on the thread of `io`, until `io` ends. This object must outlive the run of `io`. Any thread may
+  /// call it.
   void Start(boost::asio::io_context& io);
   /// Answers GET /admin/history with the samples that were taken after the query's `since` (milliseconds since 1970),
   /// or with all samples when the query has no `since`.

@@ -10,15 +10,15 @@
 namespace quire {
 
 /// The settings of a running server: the settings of its start, with operators' changes, which last until the server
-/// ends. Used by the I/O thread only.
+/// ends. Only the I/O thread uses this class.
 class LiveSettings {
  public:
   /// Passes the settings that are now in force to the parts of the server that use them.
   using Apply = std::function<void(const Topology&)>;
 
   /// `started` holds the settings as the operator gave them. The limits that follow from the settings in this process
-  /// (LimitsOfThisProcess) are computed here, now and after every change. Objects that `apply` uses must outlive this
-  /// object.
+  /// (LimitsOfThisProcess) are computed by the constructor and after every change. Objects that `apply` uses must
+  /// outlive this object.
   LiveSettings(Topology started, Apply apply);
 
   /// Returns the settings in force.
@@ -28,8 +28,8 @@ class LiveSettings {
 
   /// Changes settings. `changes` has keys and values of a topology file, such as {"logs.level": "debug"}. The value
   /// null restores the value of the start. In server.key_limits an entry replaces the limits of that API key, and null
-  /// removes them; other API keys keep their limits. If one change is refused, no setting changes. Returns the given
-  /// keys. Throws Error or ApiError that names the key and the remedy.
+  /// removes them; the limits of other API keys do not change. If one change is refused, no setting changes. Returns
+  /// the given keys. Throws Error or ApiError that names the key and the remedy.
   std::vector<std::string> Change(const Json& changes);
 
   /// Compares two readings of the operator's settings files, and applies the differences in keys that can change at run

@@ -44,7 +44,7 @@ asio::awaitable<HttpResponse> MetricsPage::Now() {
 asio::awaitable<HttpResponse> MetricsPage::Recent() {
   const auto now = Clock::now();
   if (!when_ || now - *when_ > kFresh) {
-    when_ = now;  // set before the page is made: requests meanwhile get the last page
+    when_ = now;  // set before the page is made, so that requests meanwhile get the previous page
     HttpResponse page = co_await Now();
     last_ = std::move(page);
   }
@@ -53,7 +53,8 @@ asio::awaitable<HttpResponse> MetricsPage::Recent() {
 
 HttpLimits MetricsLimits() {
   HttpLimits limits;
-  // The port needs no key. Its connections are few and time out soon, so no client keeps a collector out for long.
+  // The port needs no key. It accepts few connections, which time out soon, so no client shuts a collector out for
+  // long.
   limits.chosen.connections = 64;
   limits.chosen.connections_per_address = 16;
   limits.chosen.head_seconds = limits.chosen.idle_seconds = 5;

@@ -13,11 +13,11 @@
 
 namespace quire {
 
-/// Makes the page of metrics for Prometheus. Used by the I/O thread only.
+/// Makes the page of metrics for Prometheus. Only the I/O thread uses this class.
 class MetricsPage {
  public:
-  /// `batches` returns the numbers of files and batches, or nullopt when the server keeps none. The references must
-  /// outlive this object.
+  /// `batches` returns the numbers of files and batches, or nullopt when the server has no batch directory. The
+  /// references must outlive this object.
   MetricsPage(Metrics& metrics, ModelRoster& models, const ModelKeeper& keeper,
               std::function<std::optional<BatchNumbers>()> batches);
 

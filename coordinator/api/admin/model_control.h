@@ -13,8 +13,8 @@ namespace quire {
 /// Returns the state of every model, its size and its requests, as /admin/status and /admin/models list them.
 Json ModelsJson(const ModelRoster& models, const ModelKeeper& keeper);
 
-/// The handlers by which an operator loads and unloads models, puts them to sleep and wakes them. Used by the I/O
-/// thread only.
+/// The handlers by which an operator loads and unloads models, puts them to sleep and wakes them. Only the I/O thread
+/// uses this class.
 class ModelControl {
  public:
   /// The references must outlive this object.

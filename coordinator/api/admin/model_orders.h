@@ -9,7 +9,7 @@ namespace quire {
 
 // Operators' orders about one model. Each function returns when the model is in the ordered state, and throws ApiError
 // when that state cannot be reached. The functions run on the I/O thread. UnloadModel and SleepModel wait until the
-// model's requests have ended; `force` ends these requests at once.
+// model's requests have ended; `force` ends these requests without waiting.
 
 boost::asio::awaitable<void> LoadModel(ModelKeeper& keeper, ServedModel& model, HttpResponder& responder);
 boost::asio::awaitable<void> UnloadModel(ModelKeeper& keeper, ServedModel& model, bool force);

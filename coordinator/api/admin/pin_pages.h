@@ -11,7 +11,8 @@
 namespace quire {
 
 /// The admin port's endpoints that pin prompts. The cached blocks of a pinned prompt stay in the prefix cache until the
-/// pin expires or is removed. With --kv-disk pins have names and outlive the server. Used by the I/O thread only.
+/// pin expires or is removed. With --kv-disk pins have names and outlive the server. Only the I/O thread uses this
+/// class.
 class PinPages {
  public:
   /// `client_of_key`: the data port's Gate::ClientOf. The references must outlive this object.

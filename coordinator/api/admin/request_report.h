@@ -46,13 +46,14 @@ struct RequestsView {
   std::vector<RequestView> requests;
 };
 
-/// Lists the running requests in the order in which the scheduler serves them, then each client's waiting requests, in
-/// the order in which the queue serves the clients. Copies only the listed requests. `replica`: the replica's number,
-/// for the report. `now`: EngineLoop::Now(), from which waiting times are computed. Call it on the engine's thread.
+/// Lists the running requests in the order in which the scheduler serves them. Then lists each client's waiting
+/// requests, in the order in which the queue serves the clients. Copies only the listed requests. `replica`: the
+/// replica's number, for the report. `now`: EngineLoop::Now(), from which waiting times are computed. Call it on the
+/// engine's thread.
 RequestsView TakeRequests(const Engine& engine, int replica, const ReplicaHold& hold, const RequestFilter& filter,
                           double now);
 
-/// Returns a request as JSON; with `details`, also each of its choices. Callable from any thread.
+/// Returns a request as JSON; with `details`, also each of its choices. Any thread may call it.
 Json RequestJson(const RequestView& request, bool details);
 
 }  // namespace quire

@@ -13,7 +13,7 @@ namespace quire {
 
 /// vLLM's endpoints /sleep, /wake_up and /is_sleeping. The query's `model` names a model; a request without `model` is
 /// about all models. The admin port has these endpoints. The data port has the same endpoints for clients with an admin
-/// token (Gate::LeaveToOperators). Used by the I/O thread only.
+/// token (Gate::LeaveToOperators). Only the I/O thread uses this class.
 class SleepPages {
  public:
   /// The references must outlive this object.

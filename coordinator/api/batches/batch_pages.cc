@@ -9,7 +9,7 @@
 #include "coordinator/api/batches/record_list.h"
 #include "coordinator/api/requests/query_fields.h"
 
-// g++ 12 miscompiles some co_await expressions, so the coroutines here avoid such expressions
+// g++ 12 miscompiles some co_await expressions, so the coroutines in this file avoid such expressions
 // (coordinator/http/connection.cc).
 
 namespace quire {
@@ -37,7 +37,7 @@ asio::awaitable<void> BatchPages::Answer(HttpRequest& request, HttpResponder& re
     co_await SendCharged(request, responder, std::move(text));
     co_return;
   }
-  changed_();  // an answer is small here, and its work was done: nothing may refuse it any more
+  changed_();  // these answers are small, and the work is done: memory must not refuse the answer
   HttpResponse response;
   response.body = std::move(text);
   co_await responder.Send(std::move(response));

@@ -10,7 +10,7 @@
 
 namespace quire {
 
-/// The endpoints of /v1/batches. Used by the I/O thread only; the store is used on the disk's thread.
+/// The endpoints of /v1/batches. Only the I/O thread uses this class; the store is used on the disk's thread.
 class BatchPages {
  public:
   /// Calls `changed` after a batch was created or cancelled. The references must outlive this object. Stop the pool

@@ -19,8 +19,8 @@ BatchRunner::Places BatchRunner::PlacesNow() const {
   return {.in_all = concurrency_, .each = std::max(1, concurrency_ / std::max(1, batches))};
 }
 
-/// Returns the batch whose request begins next: of the batches with the fewest running requests, the one whose turn was
-/// longest ago. Returns null when no request may begin.
+/// Returns the batch whose request begins next: among the batches with the fewest running requests, the batch that has
+/// waited longest since its last request began. Returns null when no request may begin.
 BatchRunner::ActivePtr BatchRunner::NextWithLine() const {
   ActivePtr next;
   for (const ActivePtr& batch : active_) {

@@ -9,7 +9,7 @@
 #include "coordinator/api/batches/store_names.h"
 #include "coordinator/batches/batch_line.h"
 
-// g++ 12 miscompiles some co_await expressions, so the coroutines here avoid such expressions
+// g++ 12 miscompiles some co_await expressions, so the coroutines in this file avoid such expressions
 // (coordinator/http/connection.cc).
 
 namespace quire {
@@ -98,8 +98,8 @@ asio::awaitable<std::optional<HttpResponse>> BatchRunner::Ask(ActivePtr batch, s
 }
 
 /// True when the request must be tried again: after each refusal for lack of capacity (429, 503), and after at most
-/// kMostFailures other errors of the server (5xx). An answer with x-should-retry "false" is final. Before another try,
-/// the batch rests for the seconds in Retry-After.
+/// kMostFailures other errors of the server (5xx). An answer with x-should-retry "false" is final. The batch begins no
+/// request for the seconds in Retry-After.
 bool BatchRunner::PutOff(Active& batch, const LinePlace& place, const HttpResponse& answer) {
   if (answer.status != 429 && answer.status < 500) return false;
   if (HeaderOf(answer, "x-should-retry") == "false") return false;

@@ -11,7 +11,7 @@
 #include "coordinator/api/batches/active_batch.h"
 #include "coordinator/api/batches/on_disk.h"
 
-// g++ 12 miscompiles some co_await expressions, so the coroutines here avoid such expressions
+// g++ 12 miscompiles some co_await expressions, so the coroutines in this file avoid such expressions
 // (coordinator/http/connection.cc).
 
 namespace quire {
@@ -131,7 +131,7 @@ asio::awaitable<void> BatchRunner::Read(ActivePtr batch) {
     over = co_await TryOnDisk<bool>(disk_, batch->client, std::move(abandon));
     if (!over) {
       co_await Pause(kAfterFailure);
-      over = true;  // it is not known whether the batch is over, so the next Update decides
+      over = true;  // this call cannot tell whether the batch is over, so the next Update decides
     }
   }
   (void)batch->memory.Resize(static_cast<int64_t>(batch->pending.size() * sizeof(LinePlace)));
@@ -173,7 +173,7 @@ std::string BatchRunner::WhyWaiting(const BatchView& view, const ActivePtr& acti
     const bool own = std::ranges::any_of(active_, [&](const ActivePtr& one) { return one->client == view.client; });
     return own ? "an older batch of its client goes first" : "its turn has not come";
   }
-  if (!active->ready) return "";  // the status says that the input is being read
+  if (!active->ready) return "";  // the batch's status already says that its input is being read
   if (port_ != nullptr && port_->draining()) return "the server is draining";
   if (active->rests_until > Clock::now()) return "room or workers were lacking, or the disk failed; it tries again";
   return port_ != nullptr && port_->num_pending_of_others() > 0 ? "other requests go first" : "";

@@ -22,7 +22,7 @@ class SpilledAnswer;
 
 /// Runs the requests of batches like other requests of their clients, but without a connection. Each client's batches
 /// run one after the other, the oldest first; batches of different clients share the places for requests equally. While
-/// a batch has more than its part and another waits for a place, the batch's latest requests are stopped, and run again
+/// a batch has more than its part and another batch waits for a place, its latest requests are stopped, and run again
 /// later. Expired and cancelled batches do not wait for batches that run. A batch's requests use its client's share of
 /// memory. Other requests go first (HttpRequest::background): while other requests wait or run, only one request of
 /// each client's batches runs at a time. All methods run on the I/O thread; the store is used on the disk's thread.
@@ -50,8 +50,8 @@ class BatchRunner {
   /// before the work began; its input is not read.
   enum class Turn { kRun, kExpire, kCancel };
   struct Active;  // a batch that is worked on
-  /// The number of requests of batches that may run at the same time now. `each`: every batch may run this many, even
-  /// if others run more than `in_all` together, as long as at most `concurrency` run.
+  /// `in_all`: the number of requests of batches that may now run at the same time. `each`: every batch may run this
+  /// many requests, even if all batches together then run more than `in_all`, but at most `concurrency`.
   struct Places {
     int in_all = 0, each = 0;
   };

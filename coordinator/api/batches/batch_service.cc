@@ -6,7 +6,7 @@
 
 #include "coordinator/api/batches/on_disk.h"
 
-// g++ 12 miscompiles some co_await expressions, so the coroutines here avoid such expressions
+// g++ 12 miscompiles some co_await expressions, so the coroutines in this file avoid such expressions
 // (coordinator/http/connection.cc).
 
 namespace quire {

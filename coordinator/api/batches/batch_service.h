@@ -17,7 +17,7 @@ namespace quire {
 /// The most bytes of a body that uploads a file: the file's bytes, and 64 KiB for the form around them.
 inline constexpr size_t kUploadBodyBytes = StoreLimits().file_bytes + (64 << 10);
 
-/// All endpoints of /v1/files and /v1/batches, and the runner of batches. Used by the I/O thread only.
+/// All endpoints of /v1/files and /v1/batches, and the runner of batches. Only the I/O thread uses this class.
 class BatchService {
  public:
   /// store: null when the server has no batch directory; every endpoint then answers 404. may_run: tells whether a
@@ -29,7 +29,7 @@ class BatchService {
 
   std::vector<Routes<DataHandler>::Route> MakeRoutes();
   /// Prepares the upload of a file from the request's head. Call it for every request, before DataPort::Admit. Returns
-  /// the refusal; nullopt: the request goes on to the data port.
+  /// the refusal; nullopt: the data port handles the request.
   std::optional<HttpResponse> Admit(HttpRequest& head);
   /// Runs batches from now on. The port must outlive the coroutines on `io`.
   void Begin(const boost::asio::any_io_executor& io, DataPort& port);

@@ -43,8 +43,8 @@ BatchStore::BatchStore(const std::string& path, const StoreLimits& limits, std::
   Prune();
 }
 
-/// Cleans up after a server that was killed: removes contents without a record, except contents whose record could not
-/// be read (their ids are in `set_aside`), and finishes batches whose results were becoming files. Then counts the
+/// Cleans up after a server that was killed. Removes contents without a record, except contents with an unreadable
+/// record (their ids are in `set_aside`). Finishes batches whose results were becoming files. Then counts the
 /// directory's bytes.
 void BatchStore::EndHalves(const std::set<std::string>& set_aside) {
   for (auto& [id, batch] : batches_) {
@@ -85,7 +85,7 @@ std::shared_ptr<FileDraft> BatchStore::BeginSpill(const std::string& client) {
   return std::make_shared<FileDraft>(directory_, client, NewStoredId(kFilePrefix), INT64_MAX, usage_);
 }
 
-/// Returns the bytes that a client may still store.
+/// Returns the bytes that a client may still store; 0 or less: none.
 int64_t BatchStore::RoomFor(const std::string& client) const {
   return std::min(limits_.bytes - usage_.in_all(), Share(client, limits_.bytes) - usage_.Of(client));
 }
@@ -139,7 +139,7 @@ void BatchStore::DeleteFile(const std::string& client, const std::string& id) {
 }
 
 /// Deletes a file: first the record, then the content. If the server is killed in between, the next start removes the
-/// content. The content's bytes are free at once: an answer that still sends the content breaks off.
+/// content. The content's bytes are free immediately: an answer that still sends the content breaks off.
 void BatchStore::Erase(const FileRecord& file) {
   const std::string id = file.id;
   const std::string client = file.client;

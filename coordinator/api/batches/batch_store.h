@@ -18,9 +18,9 @@
 namespace quire {
 
 /// The files and batches of /v1/files and /v1/batches, in a directory that outlives the server, even a crash. A client
-/// finds only its own. Every byte in the directory counts to its client and to StoreLimits::bytes. Methods except
-/// HasRoom(), limits() and totals() may wait for the disk, and one thread calls them at a time. They throw ApiError to
-/// refuse a client's request, and Error when the disk fails.
+/// finds only its own files and batches. Every byte in the directory counts to its client and to StoreLimits::bytes.
+/// Methods except HasRoom(), limits() and totals() may wait for the disk, and one thread calls them at a time. They
+/// throw ApiError to refuse a client's request, and Error when the disk fails.
 class BatchStore {
  public:
   /// `now` returns the seconds since 1970. Renames records that cannot be read, with a warning. Throws Error when the
@@ -54,10 +54,10 @@ class BatchStore {
   void RecordExpired(const std::string& id, std::deque<LinePlace>& places, size_t most);
   /// Ends a batch that runs no requests. Results become files. kExpired: an error counts the requests without a line.
   void Finish(const std::string& id, BatchStatus ends_as);
-  /// Fails a batch whose input cannot be read from the disk. Results recorded so far become files.
+  /// Fails a batch whose input cannot be read from the disk. Recorded results become files.
   void Abandon(const std::string& id, const std::string& reason);
   void Prune();  // deletes files and batches that have expired
-  /// True when the limits of the store allow a further result of this client. Callable from any thread.
+  /// True when the limits of the store allow a further result of this client. Any thread may call it.
   bool HasRoom(const std::string& client) const;
   const StoreLimits& limits() const { return limits_; }
   StoreTotals totals() const;  // callable from any thread

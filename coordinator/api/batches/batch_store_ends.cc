@@ -12,7 +12,7 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kExpiredBytes = 1 << 20;  // most bytes that one call of RecordExpired reads, to the end of the line
+constexpr size_t kExpiredBytes = 1 << 20;  // bytes of input after which RecordExpired stops at the end of a line
 constexpr int64_t kRecordsRoom = 4 << 10;  // bytes kept free for the records of an expired batch and its two files
 
 /// Gives an expired batch an error if its input was not read, or if some of its requests have neither a result nor a
@@ -69,7 +69,7 @@ void BatchStore::Finish(const std::string& id, BatchStatus ends_as) {
   next.error_file_id = next.failed > 0 ? NewStoredId(kFilePrefix) : "";
   if (ends_as == BatchStatus::kExpired) TellOfMissingLines(next);
   if (next.status == BatchStatus::kCancelling) {
-    next.status = BatchStatus::kFinalizing;  // unlike Enter, keeps the time of the cancellation
+    next.status = BatchStatus::kFinalizing;  // unlike Enter, does not change the time of the cancellation
   } else {
     next.Enter(BatchStatus::kFinalizing, now_());
   }

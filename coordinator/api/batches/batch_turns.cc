@@ -42,7 +42,7 @@ bool BatchRunner::MayBegin(const UnfinishedBatch& batch, Turn turn) const {
   return std::ranges::none_of(active_, is_own) && (turn == Turn::kExpire || MayGo(batch.client));
 }
 
-/// Begins the work on a batch. Returns false while its client lacks the memory to read the batch's input. An expired
+/// Begins the work on a batch. Returns false while the batch's client lacks the memory to read the input. An expired
 /// batch whose input can never fit into that memory, and a cancelled batch, end without being read.
 bool BatchRunner::Begin(const UnfinishedBatch& batch, Turn turn) {
   const auto active = std::make_shared<Active>();
@@ -68,7 +68,8 @@ bool BatchRunner::Begin(const UnfinishedBatch& batch, Turn turn) {
   return true;
 }
 
-/// Ends the work on a batch. Jobs of the disk's thread may keep the object for a moment, but not the client's memory.
+/// Ends the work on a batch. Jobs of the disk's thread may hold the object a little longer; the charge of the client's
+/// memory ends now.
 void BatchRunner::Drop(const ActivePtr& batch) {
   batch->memory = {};
   std::erase(active_, batch);

@@ -14,7 +14,7 @@ namespace quire {
 /// memory.
 class CustomIds {
  public:
-  /// The most bytes that one custom_id takes: a node of the table, and its part of the array of buckets.
+  /// The most bytes that one custom_id takes: its node of the table and its part of the bucket array.
   static constexpr int64_t kBytesOfOne = 72;
 
   /// The result of Add. kNew: the custom_id is new. kRecorded: its request has a recorded result. kTwice: the input

@@ -8,7 +8,7 @@
 #include "coordinator/api/batches/upload_form.h"
 #include "coordinator/api/requests/query_fields.h"
 
-// g++ 12 miscompiles some co_await expressions, so the coroutines here avoid such expressions
+// g++ 12 miscompiles some co_await expressions, so the coroutines in this file avoid such expressions
 // (coordinator/http/connection.cc).
 
 namespace quire {
@@ -22,7 +22,7 @@ constexpr int64_t kPieceBytes = 256 << 10;  // bytes of a body or an answer that
 constexpr int64_t kPiecesHeld = 4;          // copies of a piece that exist at the same time
 constexpr size_t kMostListed = 10'000;      // files on a page
 
-/// Returns the seconds for which the form asks to keep the file; 0: the form does not say.
+/// Returns the seconds after which the form asks to delete the file; 0: the form has no such field.
 int64_t KeepSeconds(std::map<std::string, std::string> fields) {
   const std::string anchor = fields["expires_after[anchor]"], text = fields["expires_after[seconds]"];
   if (anchor.empty() && text.empty()) return 0;
@@ -78,7 +78,7 @@ struct FilePages::Upload {
   const std::string client, share;
   std::shared_ptr<FileDraft> draft;  // null until the first content arrives
   UploadForm form;
-  std::exception_ptr error;  // the first error; the rest of the body is discarded
+  std::exception_ptr error;  // the first error; the following bytes of the body are discarded
 };
 
 struct FilePages::Taker {

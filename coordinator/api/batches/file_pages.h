@@ -12,7 +12,7 @@
 
 namespace quire {
 
-/// The endpoints of /v1/files. Used by the I/O thread only; the store is used on the disk's thread.
+/// The endpoints of /v1/files. Only the I/O thread uses this class; the store is used on the disk's thread.
 class FilePages {
  public:
   /// The references must outlive this object; stop the pool before destroying this object.

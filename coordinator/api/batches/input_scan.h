@@ -25,7 +25,7 @@ class InputScan {
   struct Bounds {
     size_t line_bytes = 0, custom_id_bytes = 512;  // most bytes of one line and of one custom_id
     int64_t requests = 0;                          // requests in the file
-    size_t faults = 100;                           // most faults that are kept
+    size_t faults = 100;                           // most faults that are recorded
   };
   /// what: the file's name, for errors. endpoint: the path to which all requests must go. ids: the custom_ids of the
   /// requests that have a result.
@@ -56,7 +56,7 @@ class InputScan {
   off_t offset_ = 0;       // offset of the next byte to read
   std::string line_;       // the current line, as far as it was read
   int64_t begin_ = 0;      // offset at which line_ begins
-  bool too_long_ = false;  // true: line_ is too long, and the rest of the line is skipped
+  bool too_long_ = false;  // true: line_ is too long, and bytes are skipped until the line's end
   int64_t number_ = 0, total_ = 0;
   bool too_many_ = false;  // the file has more lines than it may
   std::vector<BatchFault> faults_;

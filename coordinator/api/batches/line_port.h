@@ -7,8 +7,8 @@
 
 namespace quire {
 
-/// The functions that a BatchRunner needs of the port that answers the requests of batches. Used by the I/O thread
-/// only.
+/// The functions that a BatchRunner needs of the port that answers the requests of batches. Only the I/O thread uses
+/// this class.
 class LinePort {
  public:
   LinePort() = default;

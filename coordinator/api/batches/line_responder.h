@@ -9,7 +9,8 @@
 namespace quire {
 
 /// Takes the answer to a request of a batch, which has no connection. The text of a long answer is written to the disk
-/// while the answer is made, so that little of it is in memory. Used by one coroutine of the I/O thread.
+/// while the answer is made, so that little of it is in memory. Only one coroutine of the I/O thread uses an object of
+/// this class.
 class LineResponder : public HttpResponder {
  public:
   static constexpr size_t kHeldBytes = 256 << 10;  // a shorter answer stays in memory as a whole
@@ -49,7 +50,7 @@ class LineResponder : public HttpResponder {
   /// True when Leave() ended the answer before it was whole.
   bool was_stopped() const { return gone_ && !whole_ && !failed_; }
 
-  /// Marks the answer as abandoned: no client waits for it any more.
+  /// Marks the answer as abandoned: no client waits for it.
   void Leave() {
     if (!std::exchange(gone_, true) && on_gone) on_gone();
   }

@@ -10,9 +10,9 @@
 
 namespace quire {
 
-/// A directory that only this server uses: other users may not read the directory (mode 0700, files 0600), no other
-/// server uses it meanwhile (a lock), and links are never followed. Names are plain names without a slash. A method
-/// that fails throws Error with the path and the system's reason. All methods wait until the disk is done.
+/// A directory that only this server uses. Other users may not read the directory (mode 0700, files 0600), a lock
+/// excludes other servers, and links are not followed. Names are plain names without a slash. A method that fails
+/// throws Error with the path and the system's reason. All methods wait until the disk is done.
 class StoreDirectory {
  public:
   /// Opens the directory, or creates it. Refuses a link, another user's directory, a directory that other users may
@@ -26,7 +26,7 @@ class StoreDirectory {
   Descriptor OpenToRead(const std::string& name) const;
   /// Opens a file to write at its end; creates the file when there is none.
   Descriptor OpenToAppend(const std::string& name) const;
-  /// Creates a file that must not be there yet.
+  /// Creates a file. Throws if the name already exists.
   Descriptor Create(const std::string& name) const;
   std::string ReadWhole(const std::string& name, size_t max_bytes) const;
 
@@ -60,7 +60,7 @@ void SyncContent(int descriptor, const std::string& what);
 /// Cuts a file of lines after its last line end. Returns how many lines are left. Throws Error with `what` and the
 /// system's reason.
 int64_t CutAtLastLine(int descriptor, const std::string& what);
-/// Cuts a file to its first `bytes` bytes. Ignores a failure; the file then keeps its other bytes, too.
+/// Cuts a file to its first `bytes` bytes. Ignores a failure, which leaves the file as it was.
 void CutTo(int descriptor, int64_t bytes);
 /// Reads `count` bytes from `offset` on. Returns fewer bytes only at the end of the file. Throws Error with `what` and
 /// the system's reason.

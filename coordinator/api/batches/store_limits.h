@@ -13,7 +13,7 @@ namespace quire {
 
 class FileDraft;
 
-/// The least and the most seconds for which a client may ask the server to keep a file.
+/// The least and the most seconds for which a client may ask the server to store a file.
 inline constexpr int64_t kLeastKeptSeconds = 3600, kMostKeptSeconds = 30 * 24 * 3600;
 
 /// Limits of a BatchStore. `bytes`, `files`, `batches` and `record_bytes` limit the totals of all clients; `unfinished`

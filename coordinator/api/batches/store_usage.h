@@ -8,7 +8,7 @@
 namespace quire {
 
 /// The bytes in a BatchStore's directory (files, records, results and unfinished uploads), in all and of each client.
-/// Callable from any thread.
+/// Any thread may call it.
 class StoreUsage {
  public:
   /// Counts bytes that were added to the directory; a negative number counts removed bytes.

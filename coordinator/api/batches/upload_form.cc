@@ -93,7 +93,7 @@ bool UploadForm::Step() {
     const size_t blanks = std::min(buffer_.find_first_not_of(" \t"), buffer_.size());
     if (buffer_.size() < blanks + 2 && buffer_.size() <= kHeaderBytes) return false;
     if (buffer_.compare(blanks, 2, "\r\n") != 0) throw Malformed("something stands behind a boundary");
-    buffer_.erase(0, blanks);  // keeps the line end, because each header is searched after one
+    buffer_.erase(0, blanks);  // leaves the line end: the search for a header begins with one
     stage_ = Stage::kHeaders;
     return true;
   }

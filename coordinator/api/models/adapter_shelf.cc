@@ -30,7 +30,7 @@ int NumberOf(const std::string& fingerprint) {
 
 /// The state that the AdapterShelf and the adapters in use share.
 struct AdapterShelf::State : std::enable_shared_from_this<AdapterShelf::State> {
-  /// An adapter's contents, as the ranks have them. Several names may stand for the same contents.
+  /// An adapter's contents, as the ranks have them. Several names may refer to the same contents.
   struct Contents {
     AdapterOrder order;
     int64_t bytes = 0;
@@ -83,7 +83,7 @@ AdapterShelf::~AdapterShelf() { End(); }
 void AdapterShelf::Begin(Replicas& replicas) {
   const std::lock_guard lock(state_->mutex);
   state_->replicas = &replicas;
-  // These adapters are served already. An adapter that the new ranks cannot read is no longer served (Lost).
+  // Clients already use these adapters. An adapter that the new ranks cannot read is no longer served (Lost).
   for (auto& [number, contents] : state_->contents) state_->Send(contents.order, nullptr);
 }
 
@@ -128,7 +128,7 @@ int AdapterShelf::State::FreeNumber(const std::string& fingerprint) const {
   return number;
 }
 
-/// Returns an object that keeps the contents on the ranks while it lives. Called with the mutex held; the object's
+/// Returns an object. The ranks hold the contents while the object lives. Called with the mutex held; the object's
 /// destruction locks the mutex.
 std::shared_ptr<const void> AdapterShelf::State::Lease(const AdapterOrder& order, int64_t bytes) {
   const auto drop = [state = shared_from_this(), number = order.number, ticket = order.ticket](const void*) {
@@ -168,8 +168,8 @@ void AdapterShelf::State::Lost(int number, const std::string& problem) {
   }
 }
 
-/// Sends the order to all replicas. Calls `done` when each has answered. A null `done` means that the adapter was
-/// served before; it counts as lost when a replica cannot read it. Called with the mutex held.
+/// Sends the order to all replicas. Calls `done` when each replica has answered. A null `done` means that the adapter
+/// was served before; it counts as lost when a replica cannot read it. The caller must hold the mutex.
 void AdapterShelf::State::Send(const AdapterOrder& order, const Done& done) {
   struct Answers {
     std::mutex mutex;

@@ -39,9 +39,9 @@ class AdapterShelf {
   /// Opens an adapter in one of the allowed directories and reads the whole adapter. Throws Error when the path leads
   /// out of the directories, or the adapter does not fit the model.
   FoundAdapter Open(const std::string& path) const;
-  /// Loads the adapter on all ranks of all replicas. From then on requests find the adapter by this name; running
-  /// requests keep an earlier adapter with this name. Calls `done` once, on any thread. `in_place`: the name may be in
-  /// use already. Throws ApiError where the name or the memory does not allow the load.
+  /// Loads the adapter on all ranks of all replicas. New requests then find the adapter by this name. Running requests
+  /// go on with an earlier adapter of this name. Calls `done` once, on any thread. `in_place`: the name may be in use
+  /// already. Throws ApiError where the name or the memory does not allow the load.
   void Load(const std::string& name, const FoundAdapter& found, bool in_place, Done done);
   /// Removes the name, so that requests no longer find the adapter. The ranks drop the adapter when its last request
   /// has ended. Throws ApiError for an unknown name, and for an adapter that the settings list.

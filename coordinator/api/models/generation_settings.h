@@ -14,7 +14,7 @@ struct ChosenSampling {
   GenerationConfigMode source = GenerationConfigMode::kNone;  // never kAuto
 };
 
-/// Quire's own sampling defaults, which keep a small model from sampling unlikely tokens.
+/// Quire's own sampling defaults. With these defaults a small model samples fewer unlikely tokens.
 constexpr SamplingDefaults kQuireSampling = {.temperature = 0.8f, .top_p = 0.95f, .min_p = 0.05f, .top_k = 40};
 
 /// Chooses the defaults as `settings` says. A model's files may set defaults in generation_config.json, or in the

@@ -6,7 +6,8 @@
 namespace quire {
 
 /// The state of a model's workers. kUnloading: the workers are being ended and still hold memory. kFallingAsleep: the
-/// workers give memory back. kAsleep: the workers keep the weights, take no requests, and can be woken at once.
+/// workers give memory back. kAsleep: the workers hold the weights and take no requests; they wake without loading the
+/// weights.
 enum class LifePhase { kUnloaded, kLoading, kLoaded, kUnloading, kFallingAsleep, kAsleep };
 
 /// True when the model's workers run, and are neither being started nor being ended.
@@ -16,7 +17,7 @@ constexpr bool HasWorkers(LifePhase phase) {
 
 /// True when a request that waits for the model may cause it to be loaded or woken.
 constexpr bool CanCome(LifePhase phase) { return phase == LifePhase::kUnloaded || phase == LifePhase::kAsleep; }
-/// True for a model whose workers may be ended once no request uses it.
+/// True when the workers of a model in this phase may be ended once no request uses the model.
 constexpr bool MayGo(LifePhase phase) { return phase == LifePhase::kLoaded || phase == LifePhase::kAsleep; }
 
 /// The decisions of ModelLives, as indices of models.

@@ -9,7 +9,7 @@
 
 namespace quire {
 
-/// The record that ModelLives keeps of one model.
+/// The record of one model in ModelLives.
 struct LifeRecord {
   std::string name;
   int64_t bytes = 0;  // while it is loaded
@@ -19,7 +19,7 @@ struct LifeRecord {
   double last_used = 0, opened = 0, failed_at = 0;
   double closed_until = 0;  // time in seconds until which new requests are refused, so that another model can load
   bool leaves = false, goes_to_sleep = false;
-  std::string turn_of;  // the client whose waiting request caused the latest load
+  std::string turn_of;  // client whose waiting request caused the latest load
   ModelClients clients;
 
   /// True for a model whose workers may be ended now.

@@ -52,7 +52,8 @@ ModelClients::Due ModelClients::FirstDue(const ClientTurns& turns, double share)
   return first;
 }
 
-/// Returns the time until which this client wants the model kept; minus infinity if it has not used the model.
+/// Returns the time until which this client wants the model to stay loaded; minus infinity if the client has not used
+/// the model.
 double ModelClients::EndOf(const Times& times) const {
   if (!times.last_used) return -kEndless;
   const double keep = times.keep.value_or(keep_alive_);

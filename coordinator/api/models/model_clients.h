@@ -31,13 +31,13 @@ class ClientTurns {
 };
 
 /// The clients of one model: which clients wait for the model, which have used the model since its workers started, and
-/// how long each client wants the model kept. All times are seconds on one clock.
+/// how long each client wants the model to stay loaded. All times are seconds on one clock.
 class ModelClients {
  public:
-  static constexpr size_t kMost = 256;  // most remembered clients; the one with the earliest end is forgotten first
+  static constexpr size_t kMost = 256;  // most remembered clients; the client with the earliest end is forgotten first
 
-  /// `keep_alive`: seconds that the model is kept after requests of clients that set no time of their own; negative:
-  /// always.
+  /// `keep_alive`: seconds that the model stays loaded after requests of clients that set no time of their own;
+  /// negative: forever.
   explicit ModelClients(double keep_alive = -1) : keep_alive_(keep_alive) {}
 
   void AddWish(const ModelClient& client, double now);
@@ -51,26 +51,26 @@ class ModelClients {
   /// request waits. Infinity: no request waits.
   double WishedSince() const;
   /// The waiting request that comes first, and the time when it may cause a load. If the client caused a load less than
-  /// `share` seconds before the request, the request must wait for the rest of the `share` seconds. Infinity: no
-  /// request waits.
+  /// `share` seconds before the request, this time is at least `share` seconds after that load. Infinity: no request
+  /// waits.
   struct Due {
     double seconds = std::numeric_limits<double>::infinity();
     std::string client;
   };
   Due FirstDue(const ClientTurns& turns, double share) const;
 
-  /// Sets the seconds that this client wants the model kept after its requests; negative: always.
+  /// Sets the seconds that this client wants the model to stay loaded after its requests; negative: forever.
   void Keep(const std::string& client, double seconds);
   void Used(const ModelClient& client, double now);
   /// Notes that new workers have started, which no client has used yet.
   void Begin();
-  /// Returns the latest time until which a client that used the model wants it kept; infinity: forever. A model that no
-  /// client has used is kept for keep_alive seconds from `began`, when its workers started.
+  /// Returns the latest time until which a client that used the model wants it to stay loaded; infinity: forever. A
+  /// model that no client has used stays loaded for keep_alive seconds from `began`, when its workers started.
   double End(double began) const;
   /// Returns the time of the last use other than by a line of a batch; minus infinity: there was none.
   double LastUse() const { return last_use_; }
-  /// True when a client has used this model, other than by lines of batches, and that client has no request that waits
-  /// for the model of `wished`.
+  /// True when a client has used this model, other than by lines of batches, and has no request that waits for the
+  /// model of `wished`.
   bool UsedByOthersThan(const ModelClients& wished) const;
 
  private:
@@ -79,7 +79,7 @@ class ModelClients {
     double since = 0;
   };
   struct Times {
-    std::optional<double> keep;       // seconds that the client wants the model kept; nullopt: the client set none
+    std::optional<double> keep;       // seconds that the client wants the model to stay loaded; nullopt: it set none
     std::optional<double> last_used;  // time in seconds; nullopt: not used since the workers started
     bool ordinary = false;            // true: the client also sent requests that are not lines of batches
   };

@@ -17,14 +17,14 @@
 namespace quire {
 
 /// Loads and unloads models, puts them to sleep and wakes them, as ModelLives decides. Requests wait while their model
-/// is not loaded. Used by the I/O thread only.
+/// is not loaded. Only the I/O thread uses this class.
 class ModelKeeper {
  public:
   using Hooks = ModelHooks;
   using Report = ModelReport;
   using Refusal = ModelRefusal;
 
-  /// One use of a loaded model. While an object of this class lives, the model keeps its workers.
+  /// One use of a loaded model. While an object of this class lives, the model's workers are not ended.
   class Use {
    public:
     Use(ModelKeeper& keeper, size_t model, ModelClient client);
@@ -32,7 +32,7 @@ class ModelKeeper {
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
     Replicas& replicas() const { return workers_->replicas(); }
-    std::function<void()> pause;  // called repeatedly until the user gives this use back, to ask again later
+    std::function<void()> pause;  // asks the user to give this use back and to ask for one later; called until it does
 
    private:
     friend class ModelKeeper;
@@ -53,7 +53,7 @@ class ModelKeeper {
   /// from 1 on. `most_seconds`: the longest wait in seconds, if longer than usual.
   uint64_t Ask(ServedModel& model, Enter enter, const ModelClient& client = {}, double most_seconds = 0);
   void Forget(uint64_t wait);  // ends the wait without a call of its `enter`
-  /// Sets the seconds for which this client wants the model loaded after its requests; negative: always.
+  /// Sets the seconds for which this client wants the model loaded after its requests; negative: forever.
   void KeepAlive(ServedModel& model, double seconds, const std::string& client);
   /// Unloads the model once its requests have ended, or cancels its start. Calls `done` once the model has no workers.
   void Unload(ServedModel& model, std::function<void()> done);

@@ -134,8 +134,8 @@ std::vector<size_t> ModelLives::WishedFor(double now) const {
   return wished;
 }
 
-/// True when an open model keeps its workers although `wished` needs memory: for kTurn if other clients use it; if only
-/// batches wait for `wished`, while ordinary requests use it or want it, and for kBatchRest after the last one.
+/// True when an open model keeps its workers although `wished` needs memory: for kTurn if other clients use it. If only
+/// batches wait for `wished`: while ordinary requests use it or want it, and for kBatchRest after the last use.
 bool ModelLives::Stays(const Model& model, const Model& wished, double now) const {
   if (now < model.closed_until) return false;
   if (!wished.clients.HasWish())
@@ -206,7 +206,7 @@ void ModelLives::Unload(size_t model, Orders& orders) {
   orders.unload.push_back(model);
 }
 
-/// Unloads free models that must leave or that no client wants kept. Puts free models to sleep if this was ordered.
+/// Unloads free models that must leave or that no client wants loaded. Puts free models to sleep if this was ordered.
 void ModelLives::Retire(double now, Orders& orders) {
   for (size_t i = 0; i < models_.size(); ++i) {
     Model& model = models_[i];
@@ -221,7 +221,7 @@ void ModelLives::Retire(double now, Orders& orders) {
   }
 }
 
-/// Gives the model its memory, and records that the client whose request comes first caused the load.
+/// Gives the model its memory, and records that the client of the first waiting request caused the load.
 void ModelLives::Load(size_t model, double now, Orders& orders) {
   Model& m = models_[model];
   (m.phase == LifePhase::kAsleep ? orders.wake : orders.load).push_back(model);
@@ -260,7 +260,7 @@ ModelLives::Orders ModelLives::Decide(double now) {
     promised += needed;
   }
   if (WishedFor(now).empty()) {
-    // No waiting request needs memory any more, so no model is closed to new requests.
+    // No waiting request needs memory, so no model is closed to new requests.
     for (Model& model : models_) model.closed_until = 0, model.opened = std::min(model.opened, now);
   }
   for (size_t i = 0; i < models_.size(); ++i) {

@@ -39,7 +39,7 @@ class ModelLives {
   /// Notes that a request uses the model until EndUse. Requires IsOpen.
   void BeginUse(size_t model, const ModelClient& client = {});
   void EndUse(size_t model, double now, const ModelClient& client = {});
-  /// Sets the seconds for which the model stays loaded after requests of this client; negative: always.
+  /// Sets the seconds for which the model stays loaded after requests of this client; negative: forever.
   void KeepAlive(size_t model, double seconds, const std::string& client = "") {
     models_[model].clients.Keep(client, seconds);
   }

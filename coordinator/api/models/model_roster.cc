@@ -19,7 +19,7 @@ namespace {
 
 double InMib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
-/// Creates a directory that only this user may read, if it does not exist.
+/// Creates a directory that only this user may read, if it does not exist. Throws Error when that fails.
 void MakeDirectory(const std::string& path) {
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) Fail("cannot make {}: {}", path, std::strerror(errno));
 }

@@ -29,7 +29,7 @@ class ModelRoster {
   /// Starts all models that are not loaded on request, in parallel, and returns when all are ready. Throws the error of
   /// the first model that fails. `on_lost` is called on some thread when a model has lost its workers for good.
   void Start(std::function<void(size_t model, const std::string& reason)> on_lost);
-  /// Aborts all present and later starts. Callable from any thread.
+  /// Aborts all present and later starts. Any thread may call it.
   void Cancel();
   void StopLoops();
   void StopWorkers(const std::string& reason);

@@ -42,7 +42,8 @@ Json ReadJson(const ModelTree& tree, const std::string& name) {
   return ParseJson(tree.ReadText(name, kMaxFileBytes), tree.PathOf(name));
 }
 
-/// Returns the mode in the config.json of a Pooling module: a name, or one of several flags.
+/// Returns the mode in the config.json of a Pooling module: a name, or else the only flag that is set; "" if no flag is
+/// set. Throws Error if several flags are set.
 std::string ModeNamedIn(const Json& config, const std::string& path) {
   if (const auto mode = config.find("pooling_mode"); mode != config.end() && mode->is_string())
     return mode->get<std::string>();
@@ -81,7 +82,8 @@ Found FromList(const Json& modules, const ModelTree& tree, const char* name) {
   return found;
 }
 
-/// Returns the pooling that sentence-transformers would build for the model in this directory.
+/// Returns the pooling that sentence-transformers would build for the model in this directory; Pooling::kNone without
+/// modules.json.
 Found FromModules(const ModelTree& tree) {
   constexpr const char* kList = "modules.json";
   if (!tree.Has(kList)) return {};

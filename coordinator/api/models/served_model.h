@@ -66,7 +66,7 @@ class ServedModel {
   /// calls `asleep` with the bytes that the workers still take. Then call NotePhase(kAsleep), and kLoaded after waking.
   void BeginSleep(std::function<void(int64_t bytes)> asleep);
   void NotePhase(LifePhase phase) { phase_ = phase; }
-  /// Call these in this order when the server ends: they end engines' threads and requests, workers, the rest.
+  /// Call these in this order when the server ends. They end engines' threads and requests, workers, and all else.
   void StopLoops();
   void StopWorkers(const std::string& reason);
   void End();

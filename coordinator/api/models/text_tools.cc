@@ -23,7 +23,7 @@ Vocabulary KnownTo(const ModelSpec& spec, Vocabulary vocabulary) {
   return vocabulary;
 }
 
-/// Reads the model's tokenizer. template_file: a chat template that replaces the model's own; empty: keep the model's
+/// Reads the model's tokenizer. template_file: a chat template that replaces the model's own; empty: use the model's
 /// own.
 TokenizerData DataOf(const ModelFiles& model, const std::string& template_file) {
   TokenizerData data = TokenizerDataOf(model);

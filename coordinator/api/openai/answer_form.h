@@ -18,15 +18,15 @@ class AnswerForm {
 
   virtual std::shared_ptr<PiecewiseText> Whole(AnswerChoice choice, const Usage& usage) = 0;
 
-  // These functions return the texts of a stream: Opening, then a Delta for each event, then Ending; or Failure in
-  // place of the rest.
+  // These functions return the texts of a stream: Opening, then a Delta for each event, then Ending. After a failure
+  // the stream sends Failure instead of the texts that remain.
   virtual std::shared_ptr<PiecewiseText> Opening(const Usage& usage) = 0;
-  /// Returns the text for one event, whose parsed text is `parts`. If a tool call turns out to be malformed, text that
-  /// was sent for it is not taken back.
+  /// Returns the text for one event. `parts`: the event's parsed text. If a tool call turns out to be malformed, text
+  /// that was sent for it is not taken back.
   virtual std::string Delta(const AnswerParts& parts, const CallEvent& event) = 0;
   virtual std::shared_ptr<PiecewiseText> Ending(const Usage& usage) = 0;
   virtual std::shared_ptr<PiecewiseText> Failure(const CallEvent& event) = 0;
-  /// Returns the bytes of texts that a stream must keep until its end.
+  /// Returns the bytes of texts that a stream must store until its end.
   virtual int64_t held_bytes() const { return 0; }
   /// Returns the bytes of the parts of the request that the answer repeats.
   virtual int64_t repeated_bytes() const { return 0; }

@@ -23,7 +23,7 @@ int64_t TokenRecordBytes(int num_top) {
 }
 
 /// True when nothing is sent before the whole answer exists: for answers that are not streamed, and for beam search,
-/// whose beams are known only at the end.
+/// where the answer is chosen only at the end.
 bool ComesAtOnce(const GenerateCall& call) { return !call.stream || call.beams.has_value(); }
 
 int64_t RecordBytes(const std::deque<ReportedToken>& tokens) {

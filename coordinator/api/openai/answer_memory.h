@@ -29,7 +29,7 @@ int64_t HeldBytes(const PreparedCall& prepared, int max_tokens);
 /// Returns how many of HeldBytes() are for texts that repeat the request and have not been sent yet.
 int64_t ReservedBytes(const PreparedCall& prepared);
 
-/// Returns the bytes of the call's tools, grammar and predicted output, which the call keeps until its answer is sent.
+/// Returns the bytes of the call's tools, grammar and predicted output, which the call holds until its answer is sent.
 int64_t KeptBytes(const GenerateCall& call);
 
 /// Returns the bytes of the documents of a rerank request.

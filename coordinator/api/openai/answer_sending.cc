@@ -130,7 +130,8 @@ asio::awaitable<void> DataPort::AnswerWhole(RunningCall& running, Exchange& exch
 }
 
 /// Sends a whole answer. A long answer is sent piece by piece: each piece is made when the client has read the previous
-/// piece. Until the end the call is charged for its records' bytes, but its choices no longer count as pending.
+/// piece. Until the whole answer is sent, the call is charged for its records' bytes; its choices no longer count as
+/// pending.
 asio::awaitable<void> DataPort::SendWhole(std::vector<AnswerChoice> choices, Exchange& exchange) {
   HttpResponder& responder = exchange.responder;
   int64_t held = RecordBytes(choices) + KeptBytes(exchange.call) + exchange.PromptBytes() + kSendBytes;

@@ -21,7 +21,7 @@ class AnswerStops {
 
   struct Output {
     std::string text;     // text to send now
-    size_t words = kAll;  // number of bytes of the choice's content so far that may be sent
+    size_t words = kAll;  // number of bytes of the choice's generated content that may be sent
     bool stopped = false;
     std::string stop = {};  // the stop string that was found, if stopped
   };

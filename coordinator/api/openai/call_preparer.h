@@ -25,7 +25,7 @@ struct PreparedCall {
   std::optional<ResponseTerms> terms;   // terms of a /v1/responses call
   std::optional<PoolingTerms> pooling;  // terms of calls that pool prompts
   int64_t vector_bytes = 0;             // bytes of all prompts' vectors; only for calls that pool prompts
-  OrderedJson applied_edits;            // edits made for /v1/messages; null: not asked for
+  OrderedJson applied_edits;            // edits made for /v1/messages; null: the request asks for none
 
   /// Returns the number of choices that the engine samples, over all prompts.
   int num_sampled() const { return call.best_of * num_prompts; }
@@ -37,11 +37,11 @@ struct PreparedCall {
 struct ChatPrompt {
   std::string text;
   std::vector<TokenId> tokens;                 // the prompt's tokens, at most max_model_len
-  std::optional<size_t> unedited_tokens = {};  // prompt tokens without the context edits; nullopt: no edits asked for
+  std::optional<size_t> unedited_tokens = {};  // prompt tokens without the context edits; nullopt: none asked for
 };
 
-/// Turns the body of a generating request into tokens. The preparer does all work whose cost grows with the request,
-/// except the compilation of its grammar (GrammarTrials). Thread-safe, because no method changes the object.
+/// Turns the body of a generating request into tokens. The preparer does all work that grows with the request, except
+/// the compilation of the request's grammar (GrammarTrials). Thread-safe, because no method changes the object.
 class CallPreparer {
  public:
   struct Options {

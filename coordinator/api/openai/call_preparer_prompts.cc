@@ -36,7 +36,7 @@ void CheckEcho(const std::vector<std::vector<TokenId>>& prompts, const Tokenizer
                        fmt::format("is for prompts of at most {} bytes of text; these have {}", kMostEchoBytes, bytes));
 }
 
-/// Returns how many tokens of a prompt are kept at most (truncate_prompt_tokens).
+/// Returns the number of tokens to which a prompt is truncated at most (truncate_prompt_tokens).
 size_t TokensKept(const GenerateCall& call, const RequestLimits& limits) {
   const int max_model_len = limits.max_model_len;
   if (call.truncate_prompt_tokens == 0) return SIZE_MAX;
@@ -61,8 +61,8 @@ std::vector<TokenId> CallPreparer::EncodePair(const std::string& pair, size_t mo
   return tokens;
 }
 
-/// Returns the tokens of a prompt. An encoder's prompt of more than `most` tokens loses the end of its text, and keeps
-/// the special tokens around the text.
+/// Returns the tokens of a prompt. An encoder's prompt is truncated to `most` tokens: the text loses its end, and the
+/// special tokens around the text stay.
 std::vector<TokenId> CallPreparer::EncodeText(const GenerateCall& call, const std::string& text, size_t most,
                                               const EncodeBounds& bounds) const {
   std::vector<TokenId> tokens = tokenizer_.EncodePrompt(text, call.add_special_tokens, bounds);

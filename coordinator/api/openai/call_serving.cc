@@ -88,7 +88,8 @@ asio::awaitable<std::optional<PreparedCall>> DataPort::Admitted(ModelDesk& desk,
   const auto body_bytes = static_cast<int64_t>(request.body.size());
   std::optional<HttpResponse> refusal = RefuseForLoad(desk, request.client, 0);
   if (!refusal) refusal = Charge(memory, request.client, body_bytes + CallPreparer::WorkBytes(request.body.size()));
-  // Until the call is known to run, the client is charged for the body's tokens; after that for the prompts' tokens.
+  // While the call is prepared, the client is charged for the body's tokens; a call that runs is charged for its
+  // prompts' tokens.
   if (!refusal) refusal = TakeTokens(request.client, request.body.size());
   const auto meter = refusal ? nullptr : quotas_.Meter(request.client);
   const int64_t tokens_of_body = KeyQuotas::TokensOfBody(request.body.size());

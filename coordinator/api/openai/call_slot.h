@@ -5,7 +5,8 @@
 namespace quire {
 
 /// Counts a pending call against the limits on choices: as one choice from the call's arrival on, and as its real
-/// number of choices once that is known. The count ends when the generation ends, even if the client is still reading.
+/// number of choices once the body is read. The count ends when the generation ends, even if the client is still
+/// reading.
 class DataPort::Slot {
  public:
   Slot(DataPort& api, ModelDesk& desk, const HttpRequest& request)

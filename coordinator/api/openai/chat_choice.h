@@ -9,7 +9,7 @@
 
 namespace quire {
 
-/// Parses the text of one chat choice while it arrives, and keeps only the parts that the client asked for. Does not
+/// Parses the text of one chat choice while it arrives, and stores only the parts that the client asked for. Does not
 /// depend on the endpoint's format.
 class ChatChoice {
  public:

@@ -35,8 +35,8 @@ ToolUse WhatParsersRead(const ToolUse& use, ToolFormat format) {
   return out;
 }
 
-/// Returns the bytes of a JSON tree. A value has 16 bytes. An object or list keeps its values in one allocation, and a
-/// text of more than 15 bytes has an allocation of its own.
+/// Returns the bytes of a JSON tree. Counts one allocation for the values of each object or list, and one for each text
+/// that does not fit into its string object.
 int64_t TreeBytes(const OrderedJson& tree) {
   constexpr int64_t kAllocation = 16, kText = 32;
   const auto text_bytes = [](const std::string& text) {
@@ -141,7 +141,7 @@ void ChatFit::FitVariables(GenerateCall& call) const {
     const bool no_effort = name == "reasoning_effort" && value == "none";
     if ((off || no_effort) && chat_.Names("enable_thinking")) conversation.variables["enable_thinking"] = false;
     if (off || no_effort) continue;
-    // The effort is ignored if the template does not read it: such a model answers as usual.
+    // If the template does not read the effort, the effort is ignored, and the model answers as usual.
     if (name == "reasoning_effort") {
       TellOnce("field reasoning_effort",
                "reasoning_effort is passed over: this model's chat template does not read it");
@@ -176,7 +176,8 @@ void ChatFit::FitTools(GenerateCall& call) const {
   DescribeTools(*form, chat_.traits(), call.conversation);
 }
 
-/// Writes earlier calls into the content, for a template that ignores tool_calls.
+/// Writes earlier calls into the content, for a template that ignores tool_calls. Throws ApiError if this program
+/// cannot write calls in the model's format.
 void ChatFit::FitCalls(Conversation& conversation, TextGrowth& growth) const {
   if (!WriteOutCalls(format_.tools, conversation, growth))
     JsonFields::Refuse("messages",

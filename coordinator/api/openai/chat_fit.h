@@ -11,7 +11,7 @@
 namespace quire {
 
 /// The model-dependent part of chat requests: which parts of a request the template shows, how answers mark calls and
-/// thoughts, and the grammar that calls must match. Immutable and thread-safe.
+/// thoughts, and the grammar that calls must match. The class is immutable and thread-safe.
 class ChatFit {
  public:
   ChatFit(const ChatTemplate& chat, const Tokenizer& tokenizer, AnswerFormat format);

@@ -9,8 +9,8 @@
 namespace quire {
 
 /// Answers endpoints that show the prompt of a chat request without generating. The cost grows with the body and with
-/// the template's output. Thread-safe. Methods throw ApiError or Error for bad requests, and Stopped when `stop` asks
-/// for it.
+/// the template's output. The class is thread-safe. Methods throw ApiError or Error for bad requests, and Stopped when
+/// `stop` asks for it.
 class ChatPages {
  public:
   /// The preparer must outlive this object.

@@ -88,7 +88,7 @@ Routes<DataHandler> DataPort::MakeRoutes() {
   std::ranges::move(pages_.MakeRoutes(), std::back_inserter(routes));
   std::ranges::move(responses_.MakeRoutes(), std::back_inserter(routes));
   std::ranges::copy(options_.more_routes, std::back_inserter(routes));
-  // Some coding agents ask these paths whether the server is there.
+  // Some coding agents send requests to these paths to find out whether the server runs.
   routes.push_back({"GET", "/api/hello", alive});
   if (!options_.chat_page) routes.push_back({"GET", "/", alive});
   if (options_.chat_page) {

@@ -20,7 +20,8 @@ namespace quire {
 class PiecewiseText;
 struct AnswerChoice;
 
-/// The handlers of the data port: OpenAI's and Anthropic's endpoints, and a few more. Used by the I/O thread only.
+/// The handlers of the data port: OpenAI's and Anthropic's endpoints, and a few more. Only the I/O thread uses this
+/// class.
 class DataPort {
  public:
   struct Options {
@@ -29,7 +30,7 @@ class DataPort {
     bool chat_page = true;
     std::vector<Routes<DataHandler>::Route> more_routes = {};  // endpoints that other objects answer
   };
-  /// The server's resources. Both pools must be stopped before this object is destroyed.
+  /// The server's resources. Both pools must be stopped before the DataPort is destroyed.
   struct Means {
     ByteBudget& memory;
     WorkPool &pool, &grammar_pool;  // grammar_pool has one thread, the only user of the models' grammars

@@ -30,7 +30,7 @@ void AddWords(const std::string& words, OrderedJson& message) {
   own += words;
 }
 
-/// Returns the name of the function whose result the message is; empty: unknown.
+/// Returns the name of the function that gave the message as its result; empty: unknown.
 std::string NameOfResult(const std::map<std::string, std::string>& names, const OrderedJson& message) {
   const auto name = names.find(message.value("tool_call_id", ""));
   return name == names.end() ? message.value("name", "") : name->second;
@@ -68,7 +68,7 @@ bool WriteOutCalls(ToolFormat format, Conversation& conversation, TextGrowth& gr
 void WriteOutResults(Conversation& conversation, TextGrowth& growth) {
   std::map<std::string, std::string> names;  // names of functions, by call id
   OrderedJson out = OrderedJson::array();
-  bool follows_result = false;  // the last turn is the user's and begins with a result
+  bool follows_result = false;  // the last message is the user's and begins with a result
   for (OrderedJson& message : conversation.messages) {
     if (const auto calls = message.find("tool_calls"); calls != message.end()) {
       for (const OrderedJson& call : *calls) names[call.value("id", "")] = call["function"].value("name", "");

@@ -29,12 +29,12 @@ struct ReportedToken {
 struct CallEvent {
   int choice = 0;  // index within the call: prompt index * num_delivered + choice
   std::string text;
-  size_t words = SIZE_MAX;              // content bytes of the choice so far that may be sent
+  size_t words = SIZE_MAX;              // bytes of the choice's generated content that may be sent
   std::vector<ReportedToken> tokens;    // generated tokens, if the client asked for tokens
   bool of_prompt = false;               // text and tokens belong to the prompt, so to all choices of the prompt
   int num_tokens = 0;                   // tokens generated since the last event of this choice
-  int accepted_drafts = 0;              // guessed tokens that became part of the answer, since the last event
-  int refused_drafts = 0;               // guessed tokens that became no part of the answer
+  int accepted_drafts = 0;              // draft tokens that became part of the answer since the last event
+  int refused_drafts = 0;               // draft tokens that did not become part of the answer since the last event
   int cached_tokens = 0;                // prompt tokens from the prefix cache; once per prompt
   double mean_logprob = 0;              // set with `finished` and best_of: mean log-probability of the choice's tokens
   std::optional<double> queue_seconds;  // seconds that the prompt waited; once per prompt
@@ -55,7 +55,7 @@ class EventQueue : public std::enable_shared_from_this<EventQueue> {
 
   explicit EventQueue(boost::asio::any_io_executor executor) : executor_(executor), timer_(executor) {}
 
-  /// Adds an event. Callable from any thread.
+  /// Adds an event. Any thread may call it.
   void Push(CallEvent event);
   /// Returns the next event; nullopt when there was none within `patience`. Call it on the I/O thread.
   boost::asio::awaitable<std::optional<CallEvent>> Next(std::chrono::milliseconds patience);

@@ -23,7 +23,7 @@ struct DataPort::Exchange {
     return EventText(chunk);
   }
 
-  /// Returns the text with which a choice begins before its first token (echo).
+  /// Returns the text with which a choice begins before its first token (echo); "" without echo.
   std::string EchoOf(size_t choice) const {
     return echo.empty() ? "" : echo[choice / static_cast<size_t>(call.num_delivered())];
   }

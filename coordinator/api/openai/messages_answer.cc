@@ -71,8 +71,8 @@ std::string UseId(const std::string& call_id) {
   return call_id.starts_with(kOpenAi) ? "toolu_" + call_id.substr(kOpenAi.size()) : call_id;
 }
 
-/// Returns the arguments as an object. Arguments that the answer's end has cut off are not JSON; they are returned
-/// under "INVALID_JSON".
+/// Returns the arguments as an object. Arguments that are not a JSON object, because the answer ended within them, are
+/// returned under "INVALID_JSON".
 OrderedJson InputOf(const std::string& arguments) {
   if (!IsJsonObject(arguments)) return {{"INVALID_JSON", arguments}};
   return ParseExactJson(arguments);

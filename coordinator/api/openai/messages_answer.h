@@ -16,7 +16,7 @@ class MessagesForm : public AnswerForm {
   struct Terms {
     bool cut = false;                      // max_tokens was cut to the end of the context
     ToolFormat calls = ToolFormat::kNone;  // the format that the ids of calls must suit
-    OrderedJson applied_edits;             // edits of the conversation; null: none asked for
+    OrderedJson applied_edits;             // edits of the conversation; null: the request asks for none
     bool seals_thoughts = false;           // thoughts are sent encoded, as signatures without text
   };
   MessagesForm(std::string id, std::string model, Terms terms)
@@ -44,7 +44,7 @@ class MessagesForm : public AnswerForm {
   std::optional<AnswerPart::Kind> open_;  // kind of the open block
   int index_ = 0;                         // index of the open content block, or of the next block
   bool called_ = false;
-  std::string thoughts_;  // thoughts of the open block, kept where thoughts are sealed
+  std::string thoughts_;  // thoughts of the open block; stored only where thoughts are sealed
   OrderedJson stop_;      // stop_reason and its fields
 };
 

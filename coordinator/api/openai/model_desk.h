@@ -22,7 +22,7 @@ struct ModelDesk {
   ModelDesk(ServedModel& served, CallMetrics& call_metrics);
 
   /// Returns the most tokens of one choice for a call whose longest prompt has longest_prompt tokens. Throws ApiError
-  /// when the call asks for more tokens than the context has left.
+  /// when the call asks for more tokens than fit into the context after the prompt.
   int MaxTokens(const GenerateCall& call, size_t longest_prompt) const;
 
   ServedModel& model;
@@ -34,8 +34,8 @@ struct ModelDesk {
   PendingPlaces places;  // counts choices; a call counts as 1 while the number of its choices is not known
 };
 
-/// The ModelDesks of all models, in the order of the ModelRoster. A request's field "model" chooses its desk. Used by
-/// the I/O thread only.
+/// The ModelDesks of all models, in the order of the ModelRoster. A request's field "model" chooses its desk. Only the
+/// I/O thread uses this class.
 class ModelDesks {
  public:
   /// The references must outlive this object. The pool must be stopped before this object is destroyed.

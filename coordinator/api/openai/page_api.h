@@ -13,8 +13,8 @@
 namespace quire {
 
 /// The data port's endpoints that generate nothing: lists of models, prompts of chats, the conversion of texts to
-/// tokens and back, and data about the tokenizer and the server. Used by the I/O thread only. Work that grows with a
-/// body runs on the pool.
+/// tokens and back, and data about the tokenizer and the server. Only the I/O thread uses this class. Work that grows
+/// with a body runs on the pool.
 class PageApi {
  public:
   /// Changes the bytes that `memory` holds for a client to `bytes`, or returns the refusal.

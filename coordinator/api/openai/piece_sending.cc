@@ -55,7 +55,8 @@ asio::awaitable<void> DataPort::WritePieces(std::shared_ptr<PiecewiseText> text,
 }
 
 /// Charges `bytes` bytes for a text that will be made. While the memory is full, waits. Throws ApiError 503 after
-/// kMostWaits waits, or at once if the bytes can never fit. If the answer has begun, the error ends the connection.
+/// kMostWaits waits, or without waiting if the bytes can never fit. If the answer has begun, the error ends the
+/// connection.
 asio::awaitable<void> DataPort::AwaitRoom(size_t bytes, Exchange& exchange) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   asio::steady_timer timer(executor);

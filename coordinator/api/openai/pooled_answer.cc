@@ -108,7 +108,7 @@ void AddRows(size_t index, const std::shared_ptr<const PoolingTerms>& terms, std
   parts.push_back({[] { return std::string("]}"); }, kEnvelopeBytes});
 }
 
-/// Returns an answer whose list `data` has one entry for each prompt.
+/// Returns an answer with a list `data`, which has one entry for each prompt.
 std::shared_ptr<PiecewiseText> ListAnswer(const AnswerHead& head, PoolingTerms given,
                                           std::vector<std::vector<float>> vectors, const Usage& usage) {
   const auto terms = std::make_shared<const PoolingTerms>(std::move(given));
@@ -148,8 +148,8 @@ Json ScoresJson(const AnswerHead& head, const std::vector<double>& scores, const
           {"model", head.model}, {"data", std::move(data)}, {"usage", UsageJson(usage)}};
 }
 
-/// Returns the answer of /v1/rerank: the best terms.top_n documents (0: all) by score, best first. Equal scores keep
-/// the documents' order.
+/// Returns the answer of /v1/rerank: the best terms.top_n documents (0: all) by score, best first. Documents with equal
+/// scores are in the order of the request.
 Json RankingJson(const AnswerHead& head, const PoolingTerms& terms, const std::vector<double>& scores,
                  const Usage& usage) {
   std::vector<size_t> order(scores.size());

@@ -14,7 +14,7 @@ class PromptReporter {
   PromptReporter(const Tokenizer& tokenizer, bool skip_special_tokens)
       : tokenizer_(tokenizer), detokenizer_(tokenizer, skip_special_tokens) {}
 
-  /// The most tokens of a Part. This many tokens, with twenty alternatives each, make 50 KB of JSON, which takes a
+  /// The most tokens of a Part. Making the JSON of this many tokens, with twenty alternatives each, takes about a
   /// millisecond.
   static constexpr size_t kMostTokens = 32;
 

@@ -18,12 +18,12 @@ struct OutputItem {
   bool seals = false;         // thoughts are also sent encoded (SealText), so that clients can send them back
 
   bool has_part() const { return kind != AnswerPart::kCall; }
-  /// True when the text is streamed. False for calls of custom tools and of tool searches, whose input is known only at
-  /// its end.
+  /// True when the text is streamed; false for calls of custom tools and of tool searches. These calls are sent when
+  /// their input is complete.
   bool streams() const { return has_part() || tool.kind == ResponseTool::kFunction; }
   /// Returns the beginning of the names of events about the text ("response.output_text"); null: no such events exist.
   const char* EventName() const;
-  /// Returns the item's only content part, whose text is `said` (escaped).
+  /// Returns the item's only content part, with the text `said` (escaped).
   std::string Part(const std::string& said) const;
   /// Returns the item as JSON. `begun`: the item has only begun, so its text is left out.
   std::string ToJson(const char* status, bool begun = false) const;

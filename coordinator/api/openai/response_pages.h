@@ -12,7 +12,7 @@
 namespace quire {
 
 /// The endpoints that read and delete stored answers of /v1/responses, and the lookup for later requests. A client sees
-/// only its own answers. Used by the I/O thread only.
+/// only its own answers. Only the I/O thread uses this class.
 class ResponsePages {
  public:
   explicit ResponsePages(PageApi::Charge charge) : charge_(std::move(charge)) {}
@@ -20,8 +20,8 @@ class ResponsePages {
   std::vector<Routes<DataHandler>::Route> MakeRoutes();
 
   /// Returns a function that finds the client's stored answers. The returned function is callable from any thread, and
-  /// must not outlive this object. `items`: the function may also look up single items, for whose bytes the request is
-  /// charged.
+  /// must not outlive this object. `items`: the function may also look up single items; the request is charged for
+  /// their bytes.
   FindKept FinderFor(const std::string& client, bool items);
   ResponseStore& store() { return store_; }
 

@@ -38,12 +38,12 @@ class ResponseStore {
   /// Stores an answer. Returns false when the answer exceeds a limit and is not stored. When all clients' answers
   /// together exceed the limits, the client with the most bytes loses its least recently used answers.
   bool Put(const std::string& client, const std::string& id, StoredResponse response);
-  /// Returns the stored answer, which counts as used from now on; null when the answer is not kept.
+  /// Returns the stored answer and counts this as its latest use; null when the answer is not stored.
   std::shared_ptr<const StoredResponse> Find(const std::string& client, const std::string& id);
-  /// Forgets an answer. Returns false when it was not kept.
+  /// Removes an answer. Returns false when it was not stored.
   bool Erase(const std::string& client, const std::string& id);
 
-  /// Returns the bytes of the longest conversation that is kept for a client; 0: there is none.
+  /// Returns the bytes of the longest conversation that is stored for a client; 0: there is none.
   size_t LongestConversation(const std::string& client) const;
 
   int64_t bytes() const;

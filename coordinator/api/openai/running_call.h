@@ -20,13 +20,13 @@ struct CallContext {
   ModelKeeper& keeper;
   ServedModel& model;
   std::vector<TokenId> eos_token_ids;
-  std::string share;  // the key or network that asks
+  std::string share;  // the client's API key or network
 };
 
 /// The requests of one call, from submission to the last event, on whichever replicas they run. The call waits until
-/// its model is loaded, and then keeps the model loaded. When other models need the memory, the call's requests leave
-/// the workers, and continue once the model is loaded again, without repeating a token. The destructor cancels the
-/// requests.
+/// its model is loaded. While the call's requests run, the model stays loaded. When other models need the memory, the
+/// call's requests leave the workers, and continue once the model is loaded again, without repeating a token. The
+/// destructor cancels the requests.
 class RunningCall {
  public:
   /// Submits the call's requests. `prompts` has the tokens of each prompt. `first_id` is the first of prompts.size()

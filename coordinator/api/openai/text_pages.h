@@ -9,8 +9,8 @@
 
 namespace quire {
 
-/// Answers /tokenize and /detokenize: makes the answer's text from the body. The cost grows with the body. Thread-safe.
-/// Methods throw ApiError or Error for bad requests, and Stopped when `stop` asks for it.
+/// Answers /tokenize and /detokenize: makes the answer's text from the body. The cost grows with the body. The class is
+/// thread-safe. Methods throw ApiError or Error for bad requests, and Stopped when `stop` asks for it.
 class TextPages {
  public:
   /// The tokenizer must outlive this object.

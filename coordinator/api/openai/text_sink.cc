@@ -124,18 +124,18 @@ class TextSink : public RequestSink {
     std::string pending_text;                   // text that will be sent with later text
     std::vector<ReportedToken> pending_tokens;  // tokens that were not sent yet
     int pending_count = 0;
-    int accepted = 0, refused = 0;     // guessed tokens that no event has reported yet
+    int accepted = 0, refused = 0;     // draft tokens that no event has reported yet
     size_t words = AnswerStops::kAll;  // content bytes that may be sent
     bool stopped = false;
     std::string stop_sequence;  // the stop string that was found
     double logprob_sum = 0;
     int num_tokens = 0;
-    size_t num_characters = 0;  // characters of the text so far; only when tokens are reported
+    size_t num_characters = 0;  // characters of the generated text; counted only when tokens are reported
   };
 
-  /// True when pending text and tokens must be sent now. `more_follow`: the next token of the choice comes at once.
-  /// Tokens that come without a pause are collected into few events. An event has a bounded number of tokens, so that
-  /// making its JSON does not hold up the I/O thread.
+  /// True when pending text and tokens must be sent now. `more_follow`: the choice's next token of the same step
+  /// follows this call. Tokens that come without a pause are collected into few events. An event has a bounded number
+  /// of tokens, so that making its JSON does not hold up the I/O thread.
   bool IsDue(const Choice& choice, bool more_follow) const {
     constexpr size_t kTextBytes = 4 << 10;
     constexpr int kTokens = 256;

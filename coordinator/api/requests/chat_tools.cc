@@ -43,7 +43,8 @@ std::string NameIn(const Json& choice) {
 }
 
 /// Reads a tool_choice {"type": "allowed_tools", "allowed_tools": {"mode": ..., "tools": [...]}}, and removes from
-/// `use` all tools that the tool_choice does not list.
+/// `use` all tools that the tool_choice does not list. Throws ApiError for a malformed tool_choice, and for tools that
+/// `use` lacks.
 ToolChoice AllowTools(const Json& choice, ToolUse& use) {
   constexpr const char* kField = "tool_choice";
   const Json allowed = choice.value("allowed_tools", choice);

@@ -93,7 +93,7 @@ bool HasThoughts(const OrderedJson& message) {
   return std::ranges::any_of(kThoughtNames, [&](const char* name) { return message.contains(name); });
 }
 
-/// Clears the thoughts of all messages with thoughts except the latest edit.keep of them. Returns the number of
+/// Clears the thoughts of all messages with thoughts, except the latest edit.keep such messages. Returns the number of
 /// messages that lost thoughts.
 int64_t ClearThoughts(const ContextEdit& edit, OrderedJson& messages) {
   int64_t cleared = 0, seen = 0;
@@ -171,7 +171,7 @@ ContextEdits ReadContextEdits(const JsonObject& config, int64_t max_model_len) {
 OrderedJson ApplyContextEdits(const ContextEdits& edits, OrderedJson& messages,
                               const std::function<int64_t(const OrderedJson& messages)>& count) {
   OrderedJson done = OrderedJson::array();
-  int64_t tokens = -1;  // tokens of the prompt so far; -1: not counted yet
+  int64_t tokens = -1;  // tokens of the prompt after the edits until now; -1: not counted yet
   for (const ContextEdit& edit : edits.edits) {
     OrderedJson edited = messages;
     const int64_t cleared = edit.of_thoughts ? ClearThoughts(edit, edited) : ClearToolUses(edit, edited);

@@ -13,7 +13,7 @@ namespace quire {
 /// One entry of the Messages API's `context_management.edits`.
 struct ContextEdit {
   bool of_thoughts = false;  // true: clears thoughts; false: clears uses of tools
-  int64_t keep = 0;          // number of the latest turns or uses that are not cleared
+  int64_t keep = 0;          // number of the latest messages with thoughts, or tool uses, that are not cleared
   // The members below apply only to edits of tool uses.
   int64_t above_tokens = -1, above_uses = -1;  // done only when the prompt has more tokens, or uses; -1: no condition
   int64_t least_tokens = 0;                    // the edit is not done when it would save fewer tokens
@@ -28,8 +28,8 @@ struct ContextEdits {
 };
 
 /// Reads the edits. Throws ApiError for invalid edits, for edits that this server does not support, and for a second
-/// edit of the same type, because each edit renders and tokenises the conversation. An edit that asks for a summary is
-/// accepted only if its trigger is at least max_model_len tokens, because such an edit is never applied.
+/// edit of the same type. Each edit renders and tokenises the conversation. An edit that asks for a summary is accepted
+/// only if its trigger is at least max_model_len tokens, because such an edit is never applied.
 ContextEdits ReadContextEdits(const JsonObject& config, int64_t max_model_len);
 
 /// Applies the edits to messages in OpenAI's form. `count` returns the number of tokens of the prompt that given

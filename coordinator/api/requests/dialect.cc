@@ -30,7 +30,7 @@ constexpr Name kDialectNames[] = {{"/v1/completions", Dialect::kCompletions},
                                   {"/pooling", Dialect::kPooling},
                                   {"/v1/pooling", Dialect::kPooling}};
 
-/// A field's name in a chat request, and its name in a dialect. In the lists below, a longer path stands before its
+/// A field's name in a chat request, and its name in a dialect. In the lists below, a longer path comes before its
 /// prefixes.
 struct Field {
   std::string_view chat, here;

@@ -24,7 +24,7 @@ enum class Dialect {
 /// Returns the dialect of the path of a generating or pooling endpoint; nullopt for other paths.
 std::optional<Dialect> DialectOf(std::string_view path);
 
-/// True for /v1/messages and the paths below it, whose errors have Anthropic's form.
+/// True for /v1/messages and the paths below it. Errors of these paths have Anthropic's form.
 bool IsOfMessages(std::string_view path);
 
 /// Replaces, in an error, the chat request's name of a field by this dialect's name. An error about an unknown field is

@@ -38,13 +38,13 @@ struct GenerateCall {
   int64_t tools_bytes = 0;                                   // bytes of tools that `shape` holds; set later
   bool continue_final_message = false;                       // the answer continues the last message
   bool framed = false;  // prompts are pairs of texts, framed as the model was trained (kBeforePair, kAfterPair)
-  /// The second text of each prompt, for models that read pairs of texts together. Otherwise empty.
+  /// The second text of each prompt, for models that read pairs of texts together; empty for other models.
   std::vector<std::string> second_texts;
   /// For each prompt, the index of the first token of its second text (SamplingSpec::second_text); empty: 0 for all
   /// prompts. Tokenising sets this member.
   std::vector<int> second_starts;
-  /// How many of a prompt's tokens are kept. -1: as many as fit; 0: all. Decoders keep a prompt's end. Encoders keep a
-  /// prompt's beginning, with the special tokens around it.
+  /// The number of tokens to which a prompt is truncated. -1: as many as fit; 0: no truncation. Decoders truncate a
+  /// prompt at its beginning. Encoders truncate it at its end, before the last special tokens.
   int truncate_prompt_tokens = 0;
 
   int n = 1;        // returned choices per prompt
@@ -78,7 +78,7 @@ struct GenerateCall {
   std::string cache_salt;       // only requests with the same salt share cached prefixes
   int priority = 0;             // among the client's requests, the lower number runs first
   double deadline_seconds = 0;  // the request fails after so many seconds; 0: the server's limit
-  std::optional<double> keep_alive;  // seconds that the model stays loaded afterwards; negative: always
+  std::optional<double> keep_alive;  // seconds that the model stays loaded afterwards; negative: forever
 
   bool stream = false, include_usage = false, continuous_usage = false;
   /// Alternatives per token of the answer; -1: no log-probabilities are reported.

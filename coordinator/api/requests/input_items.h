@@ -31,7 +31,8 @@ PageQuery ParseInputItemsQuery(std::string_view query);
 /// Returns a page of the items as OpenAI's list object. Throws ApiError 400 when no item has the id `after`.
 std::string PageOfInputItems(const std::vector<InputItem>& items, const PageQuery& query);
 
-/// True for values of `include` that the API knows. Values about images and OpenAI's own tools change nothing here.
+/// True for values of `include` that the API knows. Values about images and OpenAI's own tools change nothing on this
+/// server.
 bool IsKnownInclude(std::string_view what);
 
 }  // namespace quire

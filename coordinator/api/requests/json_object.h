@@ -31,7 +31,7 @@ class JsonObject {
   /// Returns a member that is a string. For a list of objects, returns the concatenation of text_of(item). Throws when
   /// the member is absent.
   std::string JoinedText(const char* name, const std::function<std::string(const JsonObject&)>& text_of) const;
-  /// Throws for the first non-null member whose name is not in `names`.
+  /// Throws ApiError for the first non-null member whose name is not in `names`.
   void KnowOnly(std::initializer_list<std::string_view> names) const;
 
   const OrderedJson& value() const { return value_; }

@@ -24,15 +24,15 @@ std::string UnknownFieldRemedy(std::string_view name, FieldsOf kind);
 /// Throws ApiError for the unknown field `name`. The error's text is `name`, a space and `words`.
 [[noreturn]] void RefuseUnknownField(const std::string& name, const std::string& words);
 
-/// Handles fields with unknown names. Thread-safe.
+/// Handles fields with unknown names. The class is thread-safe.
 class UnknownFields {
  public:
   /// ignored: true skips unknown fields, with one line in the log for each name; false refuses them.
   explicit UnknownFields(bool ignored) : ignored_(ignored) {}
 
   /// Handles the fields of a body that requests of this kind do not have. Unless unknown fields are ignored, throws
-  /// ApiError that names such a field and the remedy: use the field that has this meaning here, use the known field
-  /// with the most similar name, or leave the field out. null counts as absent.
+  /// ApiError that names such a field and a remedy: another field with this meaning, the known field with the most
+  /// similar name, or leaving the field out. A field whose value is null counts as absent.
   void Check(const Json& body, FieldsOf kind) const;
 
  private:

@@ -29,8 +29,8 @@ const Item& ItemOf(const Item* const& item) {
 }
 
 /// Returns a page of a list in OpenAI's form, as JSON text. items: items with a member `id`, or pointers to such items;
-/// the oldest first. json_of: returns an item's JSON text. Throws ApiError 400, whose message begins with `none`, when
-/// no item has the id `after`.
+/// the oldest first. json_of: returns an item's JSON text. Throws ApiError 400, with a message that begins with `none`,
+/// when no item has the id `after`.
 template <class Item, class JsonOf>
 std::string ListPage(const std::vector<Item>& items, const PageQuery& query, const char* none, const JsonOf& json_of) {
   const size_t count = items.size();

@@ -18,7 +18,7 @@ class RequestBody {
   explicit RequestBody(std::string_view text);
 
   const Json& fields() const { return fields_; }
-  /// Parses again with ParseExactJson: members keep the text's order, and integers may have any length.
+  /// Parses again with ParseExactJson: members are in the order of the text, and integers may have any length.
   OrderedJson Exact() const { return ParseExactJson(text_); }
 
  private:

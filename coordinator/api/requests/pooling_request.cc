@@ -28,7 +28,7 @@ GenerateCall PoolingCall(const RequestBody& body, const RequestLimits& limits, F
   return call;
 }
 
-/// Reads one text or a list of texts.
+/// Reads one text or a list of texts. Throws ApiError for a missing, empty or too long list, and for other values.
 std::vector<std::string> ReadTexts(const JsonFields& fields, const char* name) {
   const Json* value = fields.Find(name);
   if (value == nullptr) JsonFields::Refuse(name, "is missing");

@@ -22,19 +22,19 @@ enum class ClassScale {
 struct PoolingOptions {
   Pooling pooling = Pooling::kNone;
   bool normalize = true;   // the default of a request's `normalize`
-  std::string no_pooling;  // the reason why the model gives no embeddings; empty: it does
-  std::string no_answers;  // the reason why the model cannot generate; empty: it can
+  std::string no_pooling;  // why the model gives no embeddings; empty: the model gives them
+  std::string no_answers;  // why the model cannot generate text; empty: the model can
   int hidden = 0;          // length of a vector
   bool encoder = false;    // the model is an encoder (ModelSpec::bidirectional)
   bool by_answer = false;  // pairs are scored by the model's yes or no
   bool by_pair = false;    // pairs are read together, and the model answers with a score
   bool sigmoid = false;    // with by_pair: the score is the sigmoid of the model's number
-  std::string no_scores;   // the reason why the model cannot score pairs; empty: it can
+  std::string no_scores;   // why the model cannot score pairs; empty: the model can
   /// The names of the classes, one for each number that the model answers with; null: the model is no classifier.
   std::shared_ptr<const std::vector<std::string>> labels;
   ClassScale class_scale = ClassScale::kSoftmax;
-  // The members from here to `closing` are for answers with numbers for every token (/pooling).
-  std::string no_tokens;           // the reason why the model gives no vectors of tokens; empty: it does
+  // The members below, up to `closing`, are for answers with numbers for every token (/pooling).
+  std::string no_tokens;           // why the model gives no vectors of tokens; empty: the model gives them
   int row = 0;                     // length of a token's vector
   bool sparse = false;             // the model weighs tokens (PooledHead::sparse)
   bool colbert = false;            // vectors of tokens are those of PooledHead::colbert, not the rows
@@ -49,13 +49,13 @@ struct PoolingOptions {
 struct PoolingTerms {
   enum class Kind { kEmbeddings, kRerank, kScore, kClasses, kPooling };
   Kind kind = Kind::kEmbeddings;
-  int dimensions = 0;  // leading numbers to keep; 0: all
+  int dimensions = 0;  // number of leading components that the answer has; 0: all
   bool normalize = true;
   bool base64 = false;
-  // The members from here to `documents` are for rerank and score. With by_answer each prompt is a pair, and its vector
-  // has the log-probabilities of "no" and "yes". With by_pair each prompt is a pair, and its vector is the model's
-  // score. Otherwise the first num_queries prompts are queries (one for all documents, or one per document), and the
-  // rest are documents.
+  // The members below, up to `documents`, are for rerank and score. With by_answer each prompt is a pair, and its
+  // vector has the log-probabilities of "no" and "yes". With by_pair each prompt is a pair, and its vector is the
+  // model's score. Otherwise the first num_queries prompts are queries (one for all documents, or one per document),
+  // and the other prompts are documents.
   bool by_answer = false, by_pair = false;
   bool sigmoid = false;  // by_pair only: scores are sigmoids of the model's numbers
   size_t num_queries = 0;

@@ -31,7 +31,7 @@ bool AsksForNothing(std::string_view name, const OrderedJson& value) {
   if (name == "truncation") return value == "disabled" || value == "auto";
   if (name == "top_logprobs") return value == 0;
   // include_obfuscation asks to pad the events of a stream, so that their lengths reveal nothing. Either value is
-  // accepted and ignored: events here are never padded.
+  // accepted and ignored: this server never pads events.
   if (name == "stream_options")
     return value.empty() || (value.is_object() && value.size() == 1 && value.contains("include_obfuscation") &&
                              value["include_obfuscation"].is_boolean());

@@ -13,7 +13,7 @@ std::vector<std::string_view> ResponsesFieldNames();
 /// True for a field that this server reads, copies to the chat request, or ignores whatever the field's value is.
 bool IsReadByResponses(std::string_view name);
 
-/// True when a field for which IsReadByResponses() is false has a value that changes nothing here.
+/// True when a field for which IsReadByResponses() is false has a value that changes nothing on this server.
 bool AsksForNothing(std::string_view name, const OrderedJson& value);
 
 }  // namespace quire

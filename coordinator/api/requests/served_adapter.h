@@ -6,7 +6,7 @@
 
 namespace quire {
 
-/// A LoRA adapter that a request names as its model. The ranks keep the adapter while such an object exists.
+/// A LoRA adapter that a request names as its model. The ranks hold the adapter in memory while such an object exists.
 struct ServedAdapter {
   std::string name, path;
   int number = 0;  // AddedSequence::adapter

@@ -105,7 +105,7 @@ bool IsListOf(const OrderedJson& value, bool (*is)(const OrderedJson&)) {
   return value.is_array() && std::ranges::all_of(value, is);
 }
 
-/// Checks a format and all formats inside it, and keeps the first problem that it finds.
+/// Checks a format and all formats inside it, and stores the first problem that it finds.
 class TagChecker {
  public:
   std::string problem;

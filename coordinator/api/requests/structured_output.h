@@ -9,8 +9,8 @@
 
 namespace quire {
 
-/// The form that a request wants its answer's text to have, and the request's field that asks for the form; empty: no
-/// field asks for a form.
+/// The form that a request wants its answer's text to have, and the name of the request's field that asks for the form.
+/// The name is empty when no field asks for a form.
 struct StructuredOutput {
   GrammarSource grammar;
   std::string field;
@@ -26,7 +26,7 @@ StructuredOutput ReadStructuredOutput(const OrderedJson& body);
 bool MayAskForForm(std::string_view body);
 
 /// Returns the grammar of a schema, and logs keywords that the promise does not enforce. Throws ApiError, which names
-/// `field`, when the promise cannot be kept.
+/// `field`, when the promise cannot be fulfilled.
 GrammarSource SchemaGrammar(const OrderedJson& schema, const std::string& field, SchemaPromise promise);
 
 }  // namespace quire

@@ -12,7 +12,7 @@ namespace quire {
 size_t TextBytes(const OrderedJson& json);
 
 /// Bounds the text that one request expands to. The server may repeat a client's text for each reference to it, so
-/// without a bound a short request could fill the memory. Not thread-safe.
+/// without a bound a short request could fill the memory. The class is not thread-safe.
 class TextGrowth {
  public:
   static constexpr size_t kMostTimes = 8;

@@ -12,9 +12,9 @@ namespace quire {
 void RefuseUnsupportedFields(const JsonFields& fields);
 /// Throws ApiError for a field that only chat requests support, unless its value means "off".
 void RefuseChatFields(const JsonFields& fields);
-/// True for a field that RefuseUnsupportedFields() knows, with a value that it accepts.
+/// True for a field that RefuseUnsupportedFields() handles, with a value that it accepts.
 bool ChangesNothing(std::string_view name, const Json& value);
-/// Returns the names of all fields that RefuseUnsupportedFields() knows.
+/// Returns the names of all fields that RefuseUnsupportedFields() handles.
 std::vector<std::string_view> UnsupportedFieldNames();
 
 }  // namespace quire

@@ -132,7 +132,7 @@ class Planner {
 
   BackendKind Backend() const {
     if (rank_memory_ == 0) return ChooseBackend(topology_, plan_.ranks);
-    // No host was asked for GPUs, because the hosts of a plan need not exist.
+    // A plan does not ask hosts for their GPUs, because the hosts need not exist.
     return topology_.compute.backend == BackendKind::kCuda ? BackendKind::kCuda : BackendKind::kCpu;
   }
 

@@ -24,7 +24,7 @@ struct NodeFacts {
   std::string device_problem;
 };
 
-/// Caches the resources of a topology's hosts. Each host is asked once, however many plans are made.
+/// Caches the resources of a topology's hosts. Each host is queried once, regardless of the number of plans.
 class NodeAnswers {
  public:
   /// Returns a host's resources; "" is this host. Throws Error when the host does not answer.

@@ -83,8 +83,8 @@ int64_t SumWithWhole(const std::vector<ModelNeed>& needs) {
   return sum;
 }
 
-/// Returns the KV memory, in bytes, of a model that is loaded in turn with other models. `room`: bytes that the workers
-/// take together, for all models.
+/// Returns the KV memory, in bytes, of a model that takes turns with other models: not all of them are loaded at the
+/// same time. `room`: bytes that the workers take together, for all models.
 int64_t KvOfTurn(int64_t room, const ModelNeed& need) {
   const int64_t beside = room - need.With(0);
   if (beside < need.kv_least) {

@@ -20,7 +20,7 @@ struct ModelNeed {
   int64_t kv_whole = 0;               // bytes of KV memory for one sequence of the model's full length
   int64_t block_bytes = 1;            // bytes of one KV block, summed over the ranks
   bool fixed = false;                 // the settings give the size
-  bool on_request = false;            // loaded at the first request, perhaps in turn with other models
+  bool on_request = false;            // loaded at the first request; may take turns with other models
 
   /// Returns all bytes with `kv` bytes of KV memory.
   int64_t With(int64_t kv) const { return weights + working + swap + kv; }
@@ -36,11 +36,11 @@ ModelNeed NeedOf(const MemoryPlan& plan, const Topology& topology, const ModelSp
 /// memory.
 std::vector<int64_t> ShareKv(int64_t room, const std::vector<ModelNeed>& needs);
 
-/// Like ShareKv, for lists in which some models are loaded on request. If the models do not all fit with KV memory for
-/// one sequence of full length each, they are loaded in turn. Then a model may take half of `room`, weights included,
-/// or more if KV memory for one such sequence needs it. The models that are not loaded on request share `room` among
-/// themselves, too. Throws Error when the models that are not loaded on request do not fit together, or when a model
-/// alone does not fit. `at_once` becomes true when all models fit together.
+/// Does what ShareKv does, for lists in which some models are loaded on request. If the models do not all fit with KV
+/// memory for one sequence of full length each, they take turns in memory. Then a model may take half of `room`,
+/// weights included, or more if KV memory for one such sequence needs it. The models that are not loaded on request
+/// share `room` among themselves, too. Throws Error when the models that are not loaded on request do not fit together,
+/// or when a model alone does not fit. `at_once` becomes true when all models fit together.
 std::vector<int64_t> ShareKvInTurns(int64_t room, const std::vector<ModelNeed>& needs, bool& at_once);
 
 /// Returns the bytes for the workers of all models of a list: the setting, or else a share of the `free_bytes` that are
@@ -64,7 +64,7 @@ struct ListPlan {
   std::vector<int64_t> kv;       // KV memory of each model, in bytes
   std::vector<Topology> models;  // one for each model (ModelTopology), with its share of KV memory
   std::vector<PlannedLimits> limits;  // one for each model
-  bool at_once = true;  // all models fit at the same time; false: they are loaded in turn
+  bool at_once = true;  // all models fit at the same time; false: they take turns in memory
   std::string warning;  // warning about `room` (ModelsMemoryWarning, host_fit.h); empty: none
 };
 

@@ -33,7 +33,7 @@ std::vector<std::string> ProbeCommand(const NodeNeeds& needs, const std::string&
 /// Parses the output of quire-worker --probe: on each line a key, then its value.
 std::map<std::string, std::string> ParseProbe(const std::string& output);
 
-/// The name of the check whose line has the node's own host name. The caller checks that no two nodes have the same
+/// The name of the check with the node's own host name in its line. The caller checks that no two nodes have the same
 /// host name.
 inline constexpr const char* kHostNameCheck = "host name";
 

@@ -38,7 +38,7 @@ bool MostHaveAtMost(double bits, const ModelFiles& model, Quantization quantizat
     if (!weight.is_matrix() || !IsOfLayer(weight.role)) continue;
     for (int64_t layer = 0; layer < model.spec().num_layers(); ++layer) {
       if (!model.Has(weight.role, layer)) continue;
-      const Tensor& tensor = model.Get(weight.role, layer);  // one expert stands for all experts
+      const Tensor& tensor = model.Get(weight.role, layer);  // for a mixture: the first expert counts for all experts
       const auto numbers = static_cast<double>(tensor.rows() * tensor.cols());
       all += numbers;
       if (BitsOf(LayoutOf(tensor.type), quantization) <= bits) within += numbers;

@@ -11,8 +11,8 @@ namespace quire {
 /// this backend was chosen, for the message.
 void CheckBackendSettings(const Topology& topology, BackendKind backend, const std::string& why);
 
-/// Returns the type that ActivationType::kAuto means on the CPU: int8 when most numbers in the layers' matrices have at
-/// most 5.2 bits, as stored or as loaded and with their part of the scales; otherwise int16.
+/// Returns the type that ActivationType::kAuto means on the CPU: int8 when most numbers in the layers' matrices have
+/// few bits, as stored or as loaded; otherwise int16. The bits of a number include its part of the scales.
 ActivationType ActivationsFor(const ModelFiles& model, Quantization quantization);
 
 /// Returns the type that KvCacheDtype::kAuto means on the CPU: float16 when most numbers in the layers' matrices have
@@ -24,7 +24,7 @@ KvCacheDtype KvCacheDtypeFor(const ModelFiles& model, Quantization quantization)
 void SettleForCpu(bool exact, const ModelFiles& model, ComputeSettings& settings);
 
 /// Returns a line for the log: the types of the KV cache and of activations on the CPU, and whether each was asked for
-/// or is a default. For a default of float16 the line also says what it costs and how to avoid it.
+/// or is a default. If the KV cache has the default float16, the line also says what this costs and how to avoid it.
 std::string DescribeNumbers(const Topology& asked, const ComputeSettings& settled);
 
 }  // namespace quire

@@ -34,9 +34,9 @@ int BecomeProgram(const std::vector<std::string>& command, int output) {
   ::setpgid(0, 0);
   const int null = ::open("/dev/null", O_RDONLY);
   if (null >= 0) ::dup2(null, STDIN_FILENO);
-  ::dup2(output, STDOUT_FILENO);  // our own standard output carries only answers for the user
+  ::dup2(output, STDOUT_FILENO);  // this program's standard output is only for answers to the user
   ::dup2(output, STDERR_FILENO);
-  ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);  // the child must not inherit our listening sockets
+  ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);  // the child must not inherit this process's listening sockets
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);

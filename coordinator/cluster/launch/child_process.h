@@ -11,7 +11,7 @@
 
 namespace quire {
 
-/// Returns the folder in which this program's file is; empty when the system does not tell.
+/// Returns the folder in which this program's file is; empty when the system cannot tell it.
 std::filesystem::path OwnFolder();
 
 /// Returns the first executable file with this name in the folders of PATH; nullopt when there is none.

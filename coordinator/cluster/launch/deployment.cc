@@ -26,7 +26,7 @@ namespace {
 constexpr int kOrderlyEndMillis = 3000;
 constexpr auto kProbePatience = std::chrono::milliseconds(500);
 // The time in which all ranks must join. After a loss the time is short, because a host that does not answer must not
-// delay the others. Workers that another party starts may take long: they may wait in a job queue or for an image.
+// delay the other hosts. Workers that another party starts may take long: they may wait in a job queue or for an image.
 constexpr auto kFirstJoinDeadline = std::chrono::seconds(60), kJoinDeadline = std::chrono::seconds(20);
 constexpr auto kExternalJoinDeadline = std::chrono::seconds(600);
 
@@ -185,7 +185,7 @@ void Deployment::StartNextEpoch(bool same_shape) {
   EndWorkers();
   group_->BeginEpoch(++epoch_, topology_.parallel.num_ranks());
   BringUp();
-  // A group of the same shape keeps the size of its pool, however much memory is free now.
+  // A group of the same shape gets a pool of the old size, however much memory is free now.
   const PoolSizes pools = same_shape ? engine_->blocks().sizes() : ChoosePoolSizes();
   const double swap_seconds = Reserve(pools);
   engine_->StartEpoch(epoch_, pools, topology_.parallel.pipeline);

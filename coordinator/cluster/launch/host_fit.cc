@@ -29,7 +29,7 @@ struct HostLoad {
   double working = 0, of_steps = 0;      // WorkingMemory: all of it; the part that steps take
   int workers = 0;
   int64_t total = INT64_MAX, available = INT64_MAX;
-  int processors = 0;  // 0: not known
+  int processors = 0;  // 0: unknown
   std::string limited_by;
 
   double sum() const { return weights + kv + swap + working; }
@@ -76,7 +76,8 @@ std::string WorkersOn(const std::string& host, int workers) {
   return fmt::format("{} worker{} on {}", workers, workers == 1 ? "" : "s", host);
 }
 
-/// Returns the names of the flags that set the sizes of the KV cache and the swap space in `load`.
+/// Returns the names of the flags that set the memory in `load`: for the KV cache, for the swap space, or both; "" if
+/// `load` has neither.
 std::string Flags(const Topology::Cache& cache, const HostLoad& load) {
   std::vector<std::string> flags;
   if (load.kv > 0) flags.emplace_back(cache.num_blocks > 0 ? "--num-kv-blocks" : "--kv-cache-memory-bytes");

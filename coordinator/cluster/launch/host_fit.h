@@ -9,11 +9,11 @@
 
 namespace quire {
 
-/// Returns the reason why a host can never hold its ranks: weights, what workers take beside them, and the sizes in the
-/// topology together exceed the memory limit of the machine or of a control group. The text names sizes, limit and
-/// remedy. On GPUs, each rank's KV memory must also fit into what its GPU has free. Empty when every host can hold its
-/// ranks. `ranks`: ranks that have loaded, or the ranks of a plan. The memory for all models of a list (models_memory)
-/// must stay within the same limit.
+/// Returns the reason why a host can never hold its ranks: the ranks' weights, the workers' other memory and the sizes
+/// in the topology exceed the memory limit of the machine or of a control group. The text names sizes, limit and
+/// remedy. On GPUs, each rank's KV memory must also fit into what its GPU has free. The result is empty when every host
+/// can hold its ranks. `ranks`: ranks that have loaded, or the ranks of a plan. The memory for all models of a list
+/// (models_memory) must stay within the same limit.
 std::string MemoryProblem(const Topology& topology, BackendKind backend, const std::vector<RankInfo>& ranks);
 
 /// Returns warnings, one sentence each: about sizes that fit into a host but not into its free memory, about memory
@@ -22,8 +22,8 @@ std::string MemoryProblem(const Topology& topology, BackendKind backend, const s
 std::vector<std::string> HostWarnings(const Topology& topology, BackendKind backend,
                                       const std::vector<RankInfo>& ranks);
 
-/// Returns a warning, one sentence, when the topology lets all models of a list together take more (models_memory) than
-/// the `free_bytes` that are free on this host before any of them is loaded. Empty otherwise.
+/// Returns a warning (one sentence) when models_memory, the bytes that all models of a list may take together, is more
+/// than `free_bytes`, the bytes that are free on this host before any model is loaded. Otherwise returns "".
 std::string ModelsMemoryWarning(const Topology& topology, int64_t free_bytes);
 
 }  // namespace quire

@@ -66,8 +66,8 @@ void AddNetwork(CommandLine& line, const Topology& topology, const std::vector<N
   line.Mca("plm", "rsh");
   line.Mca("plm_rsh_agent", topology.launch.agent);
   line.Mca("btl", "self,tcp");
-  // A longer message waits for three delays of the network instead of one, because MPI asks the receiver first. A piece
-  // of an all-reduce or of a stage's rows has up to 256 KiB per rank.
+  // A message above this limit takes three network delays instead of one, because MPI asks the receiver before it
+  // sends. A piece of an all-reduce or of a stage's rows has up to 256 KiB per rank.
   line.Mca("btl_tcp_eager_limit", std::to_string(kLongestUnaskedMessage));
   // Open MPI 4.1 listens on IPv6 even when told not to, so the IPv6 ports are set, too.
   const int first = topology.transport.mpi_ports[0], last = topology.transport.mpi_ports[1];
@@ -91,7 +91,7 @@ void AddNetwork(CommandLine& line, const Topology& topology, const std::vector<N
   }
   if (interfaces.empty()) return;
   line.Mca("btl_tcp_if_include", fmt::format("{}", fmt::join(interfaces, ",")));
-  // Adds the interface of this host, because mpirun runs here, and this host need not be a node. (Naming its address as
+  // Adds the interface of this host, because mpirun runs on this host, which need not be a node. (Naming its address as
   // a network, 10.0.0.1/32, makes the daemons of Open MPI 4.1.4 connect to themselves.)
   const std::string here = InterfaceWith(topology.transport.bind);
   const auto is_network = [](const std::string& interface) { return interface.find('/') != std::string::npos; };
@@ -145,11 +145,11 @@ std::vector<std::string> MpirunCommand(const Topology& topology, const std::vect
                                        const std::string& session_dir, const std::vector<NodeRanks>& placement) {
   const bool one_host = placement.empty();
   CommandLine line;
-  // mpirun's own files go into the session directory; daemons on other hosts use the temporary directory there.
+  // mpirun's own files go into the session directory; daemons on other hosts use their own temporary directory.
   if (!one_host) line.Add({"env", "TMPDIR=" + session_dir});
   line.Add({MpirunProgram()});
   if (one_host) line.Add({"-np", std::to_string(topology.parallel.num_ranks())});
-  // If one rank dies the job ends at once, because the coordinator decides how to go on (comm/PROTOCOL.md).
+  // If one rank dies, the whole job ends, because the coordinator decides how to go on (comm/PROTOCOL.md).
   line.Mca("orte_enable_recovery", "0");
   line.Mca("orte_abort_on_non_zero_status", "1");
   line.Mca("odls_base_sigkill_timeout", "0");

@@ -1,5 +1,5 @@
 // A module that is loaded into mpirun (LD_PRELOAD) where all its ranks are on this host. Open MPI 4.1 listens on all
-// interfaces, whatever it is told. With this module a socket that would be bound to all interfaces is bound to
+// interfaces, whatever its parameters say. With this module a socket that would be bound to all interfaces is bound to
 // loopback.
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -28,8 +28,8 @@ int Bind(int socket, const void* address, socklen_t size) {
 
 }  // namespace
 
-/// Replaces the C library's bind. Binds sockets for 0.0.0.0 and :: to loopback, and all others as asked. Without an
-/// IPv6 loopback, IPv6 sockets are bound as asked.
+/// Replaces the C library's bind. Binds sockets for 0.0.0.0 and :: to loopback, and all other sockets as asked. Without
+/// an IPv6 loopback, IPv6 sockets are bound as asked.
 extern "C" __attribute__((visibility("default"))) int bind(int socket, const sockaddr* address,
                                                            socklen_t size) noexcept {
   if (address != nullptr && address->sa_family == AF_INET && size >= sizeof(sockaddr_in)) {

@@ -8,7 +8,7 @@
 
 namespace quire {
 
-/// Finds in mpirun's output which rank or host ended the job, because mpirun's exit status does not tell. One thread
+/// Finds in mpirun's output which rank or host ended the job, because mpirun's exit status does not tell it. One thread
 /// adds lines, and another thread reads the result.
 class MpirunReport {
  public:

@@ -35,16 +35,16 @@ Placement PlaceRanks(const Topology& topology, int num_ranks, const std::set<std
 std::vector<Topology::Node> NodesOfReplica(const Topology& topology, int replica);
 
 /// Returns the device of each rank, given the ranks' hosts. If the topology lists devices of a host, the host's ranks
-/// get them in order; on a host without a list, its i-th rank gets device i. Empty when the topology lists no devices.
-/// Throws Error when a host has more ranks than listed devices.
+/// get them in order; on a host without a list, its i-th rank gets device i. The result is empty when the topology
+/// lists no devices. Throws Error when a host has more ranks than listed devices.
 std::vector<int> DevicesOfRanks(const Topology& topology, const std::vector<std::string>& hosts);
 
 /// Returns the number of compute threads of a worker when `workers_of_host` workers share a host like this one: the
-/// topology's number, or an even share of the processors that affinity and CPU quotas leave.
+/// topology's number, or an even share of the processors that affinity and CPU quotas allow.
 int ThreadsOfWorker(const Topology& topology, int workers_of_host);
 
-/// Like ThreadsOfWorker, for the processors that the ranks' hosts have reported. All ranks get the smallest of the
-/// hosts' numbers.
+/// Returns what ThreadsOfWorker returns, for the processors that the ranks' hosts have reported. All ranks get the
+/// smallest of the hosts' numbers.
 int ThreadsOfWorkers(const Topology& topology, const std::vector<RankInfo>& ranks);
 
 /// True when workers may compute on GPUs, judged before the workers report their devices.

@@ -56,7 +56,7 @@ void BringLoopbackUp() {
   if (!up) Fail("cannot bring the loopback interface of a network namespace up: {}", std::strerror(error));
 }
 
-/// Tries the words that would stand before mpirun, `prefix`, with a test process. Returns "" if the process succeeds,
+/// Runs a test process behind `prefix`, the words that would be put before mpirun. Returns "" if the process succeeds,
 /// otherwise its error message.
 std::string Problem(const std::vector<std::string>& prefix) {
   std::vector<std::string> command = prefix;

@@ -11,7 +11,7 @@ namespace quire {
 /// follows the argument.
 inline constexpr const char* kInPrivateNetwork = "in-private-network";
 
-/// Enters a new network namespace with only a loopback interface and executes the command, whose ports are then
+/// Enters a new network namespace with only a loopback interface and executes the command, so that its ports are
 /// unreachable from outside. An ordinary user's process also enters a user namespace that maps only that user. On
 /// failure prints the reason to standard error and returns the exit status.
 int BecomeInPrivateNetwork(char** command);

@@ -21,13 +21,13 @@ std::map<std::string, int> RanksOfHosts(const std::vector<RankInfo>& ranks);
 /// counts the given ranks, once per replica if all workers are on this host.
 std::map<std::string, int> RanksOfAllReplicas(const Topology& topology, const std::vector<RankInfo>& ranks);
 
-/// The time to wait after mpirun's end before the host of a lost daemon is looked for. The ranks of that host still
-/// send heartbeats then; they notice mpirun's end within a second.
+/// The time to wait after mpirun's end before looking for the host of a lost daemon. The ranks of that host still send
+/// heartbeats then: they notice mpirun's end only within a second.
 inline constexpr auto kLastBeats = std::chrono::milliseconds(700);
 
 /// Returns the host whose mpirun daemon was lost. mpirun does not name that host, but ends the ranks of all other hosts
-/// before it ends itself. So the lost host is the only host whose ranks still send heartbeats. Empty when there is not
-/// exactly one such host.
+/// before it ends itself. So the lost host is the only host whose ranks still send heartbeats. The result is empty
+/// unless there is exactly one such host.
 std::string HostThatOutlives(const std::vector<RankInfo>& ranks, std::chrono::steady_clock::time_point mpirun_ended);
 
 /// Returns the failure of a group whose mpirun ended at `when`, with the most likely cause. how_it_ended: text for the

@@ -9,8 +9,8 @@
 
 namespace quire {
 
-/// The format in which a worker group stores its KV blocks, and the ways to reach its workers. These facts decide
-/// whether blocks can move between two groups, and in which way.
+/// The format in which a worker group stores its KV blocks, and the addresses of its workers. It decides whether blocks
+/// can move between two groups, and over which kind of link.
 struct BlockShape {
   GroupCut cut;  // how the group divides the model among its ranks
   ComputeSettings compute;

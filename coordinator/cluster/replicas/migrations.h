@@ -33,9 +33,9 @@ struct MigrationCounts {
 ///   3. when all target ranks have everything, the target's engine adopts the request.
 /// MigrationWay::kDevice copies the full blocks of one sequence while the source still computes it; then the request
 /// leaves, finds the blocks in the target's prefix cache, and recomputes the few tokens after them. MigrationWay::kHost
-/// takes the request out at once; it arrives swapped out. If blocks cannot move (WhyBlocksStay, a lost group, a broken
-/// link), the request moves alone and is recomputed. No token is lost, repeated or changed, because sampling depends
-/// only on request and position. Blocks stay reserved until the transfer has ended on every rank.
+/// takes the request out before the copy; it arrives swapped out. If blocks cannot move (WhyBlocksStay, a lost group, a
+/// broken link), the request moves alone and is recomputed. No token is lost, repeated or changed, because sampling
+/// depends only on request and position. Blocks stay reserved until the transfer has ended on every rank.
 class Migrations {
  public:
   explicit Migrations(std::vector<Replica*> replicas) : replicas_(std::move(replicas)) {}

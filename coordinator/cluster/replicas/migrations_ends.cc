@@ -8,8 +8,8 @@
 
 namespace quire {
 
-/// Tells the workers of both sides, once, that the blocks are not needed any more. Workers that have finished already
-/// ignore the message.
+/// Tells the workers of both sides, once, that nobody needs the blocks. Workers that have finished already ignore the
+/// message.
 void Migrations::CallOff(const Lock&, uint64_t ticket, BlockTransfer& transfer) {
   if (std::exchange(transfer.called_off, true)) return;
   spdlog::info("blocks of request {} need not go from replica {} to {} any more: called off", transfer.request,

@@ -1,5 +1,5 @@
-// The part of Migrations that decides whether a request's blocks move with it and in which way, and that makes the
-// source send them.
+// The part of Migrations that decides whether and how a request's blocks move with the request, and that makes the
+// source send the blocks.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -68,8 +68,8 @@ void Migrations::Give(uint64_t ticket, Engine& engine) {
   group.SendToEach(give);
 }
 
-/// For MigrationWay::kHost. Takes the request out of its engine; if `keep` is not 0, its blocks are kept under that
-/// ticket. Returns the copies from device to host that the workers must make.
+/// For MigrationWay::kHost: takes the request out of its engine; if `keep` is not 0, the engine holds the request's
+/// blocks under that ticket. Returns the copies from device to host that the workers must make.
 std::vector<BlockCopyPair> Migrations::Take(const Lock& lock, uint64_t keep, BlockTransfer& transfer, Engine& engine) {
   std::optional<Departure> departure = engine.Depart(transfer.request, keep, transfer.room);
   if (!departure) {
@@ -82,7 +82,7 @@ std::vector<BlockCopyPair> Migrations::Take(const Lock& lock, uint64_t keep, Blo
   return std::move(departure->moves);
 }
 
-/// For MigrationWay::kDevice. Takes the request out of its engine, and delivers it to the target, where its blocks have
+/// For MigrationWay::kDevice: takes the request out of its engine, and delivers it to the target, where its blocks have
 /// arrived.
 void Migrations::Follow(uint64_t ticket, int to, Engine& engine) {
   const Lock lock(mutex_);

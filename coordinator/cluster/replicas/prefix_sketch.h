@@ -12,9 +12,10 @@
 
 namespace quire {
 
-/// Remembers which leading blocks of prompts were last sent to which replica, and so guesses what a replica's prefix
-/// cache holds, well enough to choose a replica. Different salts never match, because a hit would reveal another
-/// client's prompt. The number of entries is bounded: the oldest entries are forgotten. Belongs to one thread.
+/// Remembers which leading blocks of prompts were last sent to which replica. This is an estimate of what each
+/// replica's prefix cache holds, good enough to choose a replica. Different salts never match, because a hit would
+/// reveal another client's prompt. The number of entries is bounded: the oldest entries are forgotten. Belongs to one
+/// thread.
 class PrefixSketch {
  public:
   explicit PrefixSketch(int block_size, size_t max_blocks = 1 << 16) : block_size_(block_size), max_(max_blocks) {}

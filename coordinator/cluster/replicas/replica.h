@@ -51,7 +51,7 @@ class Replica : private EngineLoopHost {
   void PostCall(int64_t tokens, const std::string& client, const GrammarSource& grammar, Arrival arrival);
   /// Runs `order` on the engine's thread.
   void PostAdapter(std::function<void(AdapterGate&)> order);
-  /// Returns the state at the last Publish, plus the tokens of calls on their way. Callable from any thread.
+  /// Returns the state at the last Publish, plus the tokens of calls on their way. Any thread may call it.
   ReplicaView view() const;
   BlockShape block_shape() const;
   /// Returns the endpoint where a rank waits for blocks of other groups. Call it on the engine's thread.

@@ -15,7 +15,7 @@ struct ReplicaView {
   int waiting = 0;            // requests in its queue
   int64_t queued_tokens = 0;  // tokens that wait to be computed, including those of requests in transit
   int free_blocks = 0, usable_blocks = 0, free_host_blocks = 0;
-  int64_t preemptions = 0;  // preemptions in this replica so far
+  int64_t preemptions = 0;  // preemptions in this replica since the start
   int cached_blocks = 0;    // leading blocks of the new prompt that the replica probably has cached
 };
 
@@ -45,7 +45,7 @@ std::optional<int> ChooseReplica(std::span<const ReplicaView> views, const Reque
 std::optional<int> ChooseDecoder(std::span<const ReplicaView> views, int from, const RequestShape& shape);
 
 /// Chooses the replica to which replica `from`, which is short of blocks, should send a request. `from` must have
-/// waiting requests, or have preempted some since it was last asked (`preempted`). Candidates have the same role, are
+/// waiting requests, or have preempted requests since its last check (`preempted`). Candidates have the same role, are
 /// not recovering, have no waiting requests, and would still have a quarter of their blocks free with the request.
 /// Takes the candidate with the most free blocks; returns nullopt when there is none.
 std::optional<int> ChooseRelief(std::span<const ReplicaView> views, int from, bool preempted,

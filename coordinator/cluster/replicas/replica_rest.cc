@@ -48,7 +48,7 @@ std::vector<BlockId> EmptyRuns(const BlockPool& pool) {
   return runs;
 }
 
-/// True when the store has every block that is cached on the device, and every kept state.
+/// True when the store has every block that is cached on the device, and every checkpoint of a state.
 bool HasAll(const KvStore& store, const Engine& engine) {
   const PrefixSharing& prefixes = engine.blocks().prefixes();
   const auto is_missing = [&](BlockId block, StoredKind kind) {

@@ -48,11 +48,11 @@ struct ReplicaSnapshot {
   EngineStats stats;
   StepStatistics steps;
   int running = 0, waiting = 0;  // requests
-  int waiting_for_prefix = 0;    // waiting requests whose prefix an earlier request computes now
+  int waiting_for_prefix = 0;    // waiting requests whose prefix another request computes now
   PoolCounts blocks, host_blocks;
   int64_t preemptions = 0, swapped_out = 0;
   int64_t host_copied = 0, host_found = 0;  // blocks copied to the host cache; copies that came back
-  size_t earlier_answers_bytes = 0;         // memory of answers that guesses come from
+  size_t earlier_answers_bytes = 0;         // memory of the earlier answers that drafts come from
   std::map<std::string, Scheduler::ClientReport> clients;
 };
 

@@ -15,7 +15,7 @@
 
 namespace quire {
 
-/// All replicas of a model. Chooses a replica for each request. Requests enter and leave here.
+/// All replicas of a model. Requests enter and leave through this object, which chooses a replica for each.
 class Replicas : private ReplicaListener {
  public:
   /// Starts all replicas in parallel. Each engine loop runs as soon as its workers are ready, because workers need
@@ -53,7 +53,7 @@ class Replicas : private ReplicaListener {
 
   /// Posts a client's call to the replica that suits it best by the replicas' loads and by their cached blocks of
   /// `prompt`, the first request's prompt (ChooseReplica). On that replica a call with a grammar waits until the
-  /// workers have compiled the grammar. `tokens`: number of tokens of all the call's requests. Called by one thread
+  /// workers have compiled the grammar. `tokens`: number of tokens of all the call's requests. Call it on one thread
   /// only.
   void Submit(std::string_view salt, std::span<const TokenId> prompt, int64_t tokens, const std::string& client,
               const GrammarSource& grammar, Arrival arrival);

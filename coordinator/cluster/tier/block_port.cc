@@ -88,8 +88,8 @@ void BlockPort::Note(const std::vector<BlockTransferEnd>& ends) {
 
 void BlockPort::Run() {
   while (!stopping_) {
-    // Waits 1 ms while a full link must be tried again, and 100 ms while blocks are expected, in order to notice
-    // deadlines.
+    // Waits only briefly while a full link must be tried again, and longer while blocks are expected, in order to
+    // notice deadlines.
     Channel* channels[] = {&receiver_.channel()};
     Channel::Wait(channels, order_fd_, !sender_.idle() ? 1 : !receiver_.idle() ? 100 : 1000);
     uint64_t count = 0;

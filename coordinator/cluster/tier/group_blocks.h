@@ -25,13 +25,13 @@ class GroupBlocks {
   };
   GroupBlocks(WorkerGroup& group, Options options);
 
-  /// Prepares for a new epoch, whose ranks may differ. Throws Error when this process cannot reach the ranks.
+  /// Prepares for a new epoch, which may have other ranks. Throws Error when this process cannot reach the ranks.
   void Begin(EpochId epoch);
   /// Returns the bytes of a whole block, or of a whole state; 0 if the ranks' parts of it do not add up to a whole.
   int64_t bytes_of(StoredKind kind) const { return PartsOf(kind).bytes; }
   int num_ranks() const { return group_.size(); }
 
-  /// A transfer of whole blocks, or of one state, whose bytes are in pool blocks.
+  /// A transfer of whole blocks, or of one state, which is stored in pool blocks.
   struct Transfer {
     uint64_t ticket = 0;
     StoredKind kind = StoredKind::kBlock;
@@ -52,7 +52,7 @@ class GroupBlocks {
     return port_ == nullptr ? std::vector<BlockTransferEnd>{} : port_->TakeEnds();
   }
 
-  /// Returns a random number for a transfer, which no other process can guess.
+  /// Returns a random number for a transfer, that no other process can predict.
   static uint64_t NewTicket();
 
  private:

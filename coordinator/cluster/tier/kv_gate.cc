@@ -34,7 +34,7 @@ StoredGain KvGate::GainOf(const ArrivalPrompt& prompt, const Engine& engine) con
   gain.end = gain.usable = prefixes.UsableBlocks(cached);
   BlockHash hash = prefixes.Root(prompt.salt, prompt.adapter);
   const HostCache& host = engine.blocks().host_cache();
-  bool in_a_row = true;  // all blocks so far are cached or have copies
+  bool in_a_row = true;  // all blocks before this one are cached or have copies
   for (int at = 0; static_cast<size_t>(at) * size < usable.size(); ++at) {
     const auto tokens = usable.subspan(static_cast<size_t>(at) * size, size);
     const BlockHash parent = std::exchange(hash, prefixes.cache().Chain(hash, tokens));
@@ -124,9 +124,9 @@ void KvGate::Round(Engine& engine, double now) {
   }
 }
 
-/// Begins to bring stored blocks back for the call's next prompt for which that saves time (with Held::always, for the
-/// next prompt that has any). Returns false if there is no such prompt, or while the store still reads for another
-/// transfer.
+/// Begins to bring back the stored blocks of the call's next prompt for which this saves time (with Held::always, of
+/// the next prompt with any). Skips other prompts. Returns false if there is no such prompt, or while the store still
+/// reads for another transfer.
 bool KvGate::Begin(Held& held, Engine& engine, double now) {
   for (; !reading_ && !held.prompts.empty(); held.prompts.erase(held.prompts.begin())) {
     const ArrivalPrompt& prompt = held.prompts.front();
@@ -200,8 +200,8 @@ void KvGate::Advance(Engine& engine, double now) {
   if (fetch.ranks_ended == group_.num_ranks()) End(engine, now);
 }
 
-/// True when lookups find all blocks that arrived. If the cache was flushed meanwhile, a running sequence may have
-/// cached other blocks under the same hashes, and lookups then fail.
+/// True when lookups find all blocks that arrived. After a flush of the cache, a running sequence may have cached other
+/// blocks under the same hashes; lookups then fail.
 bool KvGate::CanGoOn(const Fetch& fetch, const Engine& engine) const {
   const PrefixSharing& prefixes = engine.blocks().prefixes();
   const auto& [salt, adapter, tokens] = fetch.prompt;

@@ -18,10 +18,9 @@
 namespace quire {
 
 /// Holds a call while stored blocks of its prompts come back to the workers. A call waits only if the store has more of
-/// a prompt than the workers have cached, unless measurements show that computing the blocks takes less time than
-/// bringing them back. After kPatienceSeconds a call enters the engine in any case, so that a store that does not
-/// answer delays the call no longer. Blocks of only one prompt are brought back at a time. Only the engine's thread may
-/// use it.
+/// a prompt than the workers have cached. It does not wait if measurements show that computing the blocks takes less
+/// time than bringing them back. After kPatienceSeconds a call enters the engine in any case, because the store may not
+/// answer. Blocks of only one prompt are brought back at a time. Only the engine's thread may use it.
 class KvGate {
  public:
   static constexpr double kPatienceSeconds = 5, kBringSeconds = 60;
@@ -29,8 +28,8 @@ class KvGate {
   KvGate(KvStore& store, GroupBlocks& group, std::function<void()> wake);
   ~KvGate();
 
-  /// Takes a call. Calls `enter` immediately or in a later round, but never after the arrival has been abandoned. Calls
-  /// of different clients take turns.
+  /// Takes a call. Calls `enter` immediately or in a later round, but never after the arrival has been abandoned. The
+  /// clients whose calls wait take turns.
   void Pass(const std::string& client, Arrival arrival, std::function<void(Arrival)> enter, Engine& engine, double now);
   /// Brings all stored blocks of a prompt back without a call, however fast computing is. Calls `done` in a later
   /// round, at the latest after kBringSeconds.

@@ -54,8 +54,8 @@ void KvSaver::AddChain(const Fresh& fresh, const PrefixCache& cache, std::vector
   }
 }
 
-/// Holds the cached blocks `held`, and begins to copy `blocks` among them, whose names are in `saving`. Returns false
-/// if one of `held` is no longer cached.
+/// Holds the cached blocks `held`, and begins to copy those of them that `blocks` lists. `saving` has the names of the
+/// copied blocks. Returns false if one of `held` is no longer cached.
 bool KvSaver::Hold(Engine& engine, const std::vector<BlockId>& held, const std::vector<BlockId>& blocks,
                    Saving saving) {
   const StoredKind kind = saving.blocks->front().name.kind;

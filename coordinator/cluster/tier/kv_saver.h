@@ -11,10 +11,10 @@
 
 namespace quire {
 
-/// Copies blocks that newly enter the prefix cache, and states that are kept, from the workers to the store while steps
-/// run: a few blocks at a time, or one state. Blocks that are reused and states that are forgotten before they are
-/// copied are not stored. If too many wait because the store is busy for long, the oldest are left out. Only the
-/// engine's thread may use it.
+/// Copies blocks that newly enter the prefix cache, and checkpoints of states, from the workers to the store while
+/// steps run: a few blocks at a time, or one state. A block that is reused before its copy, or a state that is
+/// forgotten before its copy, is not stored. If too many of them wait because the store is busy for long, the oldest
+/// are left out. Only the engine's thread may use it.
 class KvSaver : public CacheListener {
  public:
   KvSaver(KvStore& store, GroupBlocks& group, int block_size) : store_(store), group_(group), block_size_(block_size) {}
@@ -66,7 +66,7 @@ class KvSaver : public CacheListener {
   const int block_size_;                 // tokens
   std::deque<Fresh> fresh_;              // oldest first
   std::deque<FreshState> fresh_states_;  // oldest first
-  bool state_is_next_ = false;           // blocks and states take turns
+  bool state_is_next_ = false;           // blocks and states are copied alternately
   std::optional<Saving> saving_;
 };
 

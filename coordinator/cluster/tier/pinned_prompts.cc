@@ -17,8 +17,8 @@ constexpr double kUseSeconds = 1800;  // pause between notes of uses; the store 
 
 }  // namespace
 
-/// Pins the prompt, ends the earlier pin of its name, and returns the engine's id of the new pin. If that fails, keeps
-/// the earlier pin and returns nothing.
+/// Pins the prompt, ends the earlier pin of its name, and returns the engine's id of the new pin. If the new pin cannot
+/// be made, the earlier pin stays, and the result is nullopt.
 std::optional<uint64_t> PinnedPrompts::PinNow(const StoredPin& pin, double seconds, double now) {
   const auto before = ids_.extract(pin.name);
   // All pins together have a limit, so the earlier pin ends first. Its blocks stay cached until a step needs them.
@@ -88,7 +88,7 @@ void PinnedPrompts::Restore(KvGate& gate, double now) {
       const double seconds = pin.expires_seconds - UnixNow();
       const auto kept = store_.pins().all();
       if (seconds <= 0 || ids_.contains(pin.name) || std::ranges::find(kept, pin.name, &StoredPin::name) == kept.end())
-        return;  // the pin has ended or been replaced meanwhile
+        return;  // the pin has ended or was replaced meanwhile
       if (!PinNow(pin, seconds, then))
         spdlog::info("the pinned prompt {} is not in the cache: it is pinned again after the next start that finds it",
                      WithoutControls(pin.name));

@@ -17,16 +17,16 @@ namespace quire {
 /// cache, or when its time is over. Only the engine's thread may use it.
 class PinnedPrompts {
  public:
-  /// `replica`: the index of this replica among the model's num_replicas replicas. A stored pin of a replica that no
-  /// longer exists belongs to the replica whose index is the old index modulo num_replicas.
+  /// `replica`: the index of this replica among the model's num_replicas replicas. A stored pin has the index of a
+  /// replica, which may no longer exist. The pin then belongs to the replica with that index modulo num_replicas.
   PinnedPrompts(KvStore& store, Engine& engine, int replica, int num_replicas)
       : store_(store), engine_(engine), replica_(replica), num_replicas_(num_replicas) {}
 
   /// Pins the cached leading blocks of the prompt for `seconds` from `now` on (engine's clock) under its name, and
-  /// keeps the name. An earlier pin of the name ends. Returns the engine's id; returns nothing when no block is cached
-  /// or too much is pinned.
+  /// stores the name. An earlier pin of the name ends. Returns the engine's id of the pin; nullopt when no block is
+  /// cached or too much is pinned.
   std::optional<uint64_t> Pin(StoredPin pin, double seconds, double now);
-  /// Ends the pin and forgets its name. False when no pin has the id.
+  /// Ends the pin and forgets its name. Returns false when no pin has the id.
   bool Unpin(uint64_t id);
   bool Unpin(const std::string& name);
   /// Forgets all names; their pins have already ended.
@@ -34,8 +34,7 @@ class PinnedPrompts {
   /// Returns the name of a pin; empty when the pin has no name.
   std::string NameOf(uint64_t id) const;
 
-  /// Brings the blocks of pins that the store keeps back into the cache, and pins them. Called after the workers were
-  /// replaced.
+  /// Brings the stored blocks of pins back into the cache, and pins them. Called after the workers were replaced.
   void Restore(KvGate& gate, double now);
   /// Called in every round of the engine's loop. Records uses of the pinned blocks' files, so that the files do not
   /// expire.

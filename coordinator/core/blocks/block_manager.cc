@@ -26,7 +26,7 @@ void TellEntry(const Sequence& sequence, size_t index, StepPlan& plan) {
   if (sequence.slot) plan.tables.push_back({*sequence.slot, static_cast<uint32_t>(index), sequence.blocks[index]});
 }
 
-/// Gives back all blocks of a sequence whose only purpose was to give ids to the blocks' contents
+/// Gives back all blocks of a sequence that was made only to give ids to the blocks' contents
 /// (PrefixSharing::AttachNames).
 void DropNamed(Sequence& sequence, BlockPool& pool) {
   sequence.num_computed = 0;
@@ -109,7 +109,7 @@ void BlockManager::Extend(Sequence& sequence, int num_tokens, StepPlan& plan) {
 }
 
 void BlockManager::Grow(Sequence& sequence, int num_tokens, StepPlan& plan, int reserved) {
-  // No outstanding step writes a shared block, so all tokens in the block that is copied here are computed.
+  // No outstanding step writes a shared block, so all tokens in the block that is now copied are computed.
   if (num_tokens > sequence.num_planned() && NextWriteIsShared(sequence, pool_, block_size())) {
     const auto index = static_cast<size_t>(sequence.num_planned() / block_size());
     BlockId& entry = sequence.blocks[index];
@@ -128,7 +128,7 @@ int BlockManager::BringFromHost(Sequence& sequence, int count, StepPlan& plan) {
   count = host_cache_.Count(sequence, sequence.num_computed + count * block_size());
   if (count == 0) return 0;
   // Workers bring a plan's blocks from the host before they copy blocks on the device. So if this plan copies the
-  // sequence's state, the state's blocks must not be given back here: they could be filled from the host too early.
+  // sequence's state, the state's blocks must not be given back: they could be filled from the host before the copy.
   if (has_states() && states_.IsCopiedBy(plan, sequence)) return 0;
   const int begin = sequence.num_computed / block_size(), end = begin + count;
   prefixes_.AttachNames(sequence, end * block_size());
@@ -176,7 +176,7 @@ void BlockManager::Fork(const Sequence& parent, Sequence& child) {
 
 void BlockManager::LeaveWindow(Sequence& sequence) {
   if (options_.sliding_window == 0) return;
-  // The next query stands at num_computed and sees positions from num_computed - window + 1 on.
+  // The next query is at position num_computed and sees positions from num_computed - window + 1 on.
   const int dead = std::max(0, sequence.num_computed - options_.sliding_window + 1) / block_size();
   for (; sequence.first_block < std::min(dead, static_cast<int>(sequence.blocks.size())); ++sequence.first_block) {
     BlockId& entry = sequence.blocks[static_cast<size_t>(sequence.first_block)];

@@ -34,12 +34,12 @@ class BlockManager {
   /// Returns how many free blocks Grow takes for all targets, copies included. The targets belong to one request.
   int BlocksToGrow(std::span<const GrowTarget> targets) const;
   /// Grows the table to num_tokens, and makes new positions and the recurrent state writable; Extend only grows the
-  /// table. Both need free blocks. Grow keeps a state that is to be a checkpoint if `reserved` more blocks are free.
+  /// table. Both need free blocks. Grow makes a due checkpoint if `reserved` more blocks are free.
   void Grow(Sequence& sequence, int num_tokens, StepPlan& plan, int reserved = 0);
   void Extend(Sequence& sequence, int num_tokens, StepPlan& plan);
   /// Appends up to `count` next blocks, cached or copied from the host. Returns how many. The plan must be sent.
   int BringFromHost(Sequence& sequence, int count, StepPlan& plan);
-  /// Counts `count` more tokens as computed and makes full blocks findable. All tokens so far must be known.
+  /// Counts `count` more tokens as computed and makes full blocks findable. The sequence must have all these tokens.
   void Computed(Sequence& sequence, int count);
   /// Lets `child`, which has no blocks, share the blocks of `parent`'s computed tokens, and sets its num_computed.
   void Fork(const Sequence& parent, Sequence& child);
@@ -49,7 +49,7 @@ class BlockManager {
   void Trim(Sequence& sequence, int num_tokens);
   /// Holds under the ticket and returns up to max_blocks leading full blocks; none with states or sliding windows.
   std::vector<BlockId> ShareFull(uint64_t ticket, const Sequence& sequence, int max_blocks);
-  /// Reserves blocks for copies of another engine's full blocks. False if too few are free, or copies cannot be cached.
+  /// Reserves blocks for another engine's full blocks. Returns false if too few are free, or copies cannot be cached.
   bool ReserveForFull(uint64_t ticket, int num_blocks);
   /// Keeps the ticket's last blocks as the state after the sequence, if the sequence is cached. Ends the ticket.
   void CacheState(uint64_t ticket, Sequence& sequence);

@@ -15,7 +15,7 @@ struct BlockManagerOptions {
   int state_spacing = 64;  // fewest tokens that a checkpoint inside a prompt must save; a checkpoint costs a step
   PrefixCache::Key hash_key{};
   int hash_bits = 128;
-  bool host_cache = true;  // keep copies of cached blocks in free host blocks (HostCache); needs full 128-bit hashes
+  bool host_cache = true;  // store copies of cached blocks in free host blocks (HostCache); needs full 128-bit hashes
 };
 
 /// The block counts of BlockManagerOptions, which may change with a new worker group.

@@ -17,7 +17,7 @@ class BlockPool {
  public:
   /// Called before a cached block is reused for other content.
   using OnEvict = std::function<void(BlockId)>;
-  /// Called after a block whose content is kept has lost its last holder.
+  /// Called when a block with content to cache (KeepContent) has lost its last holder.
   using OnCached = std::function<void(BlockId)>;
 
   /// num_blocks counts the null block, so num_blocks - 1 blocks can be allocated.
@@ -31,7 +31,7 @@ class BlockPool {
   /// Returns the number of free blocks, empty or cached.
   int num_free() const { return static_cast<int>(empty_.size()) + num_cached_; }
   int num_held() const { return num_usable() - num_free(); }
-  /// Returns the number of free blocks whose content is kept.
+  /// Returns the number of cached blocks: free blocks that still have their content.
   int num_cached() const { return num_cached_; }
   int ref_count(BlockId block) const { return blocks_[static_cast<size_t>(block)].ref_count; }
 
@@ -42,14 +42,14 @@ class BlockPool {
   BlockId Allocate();
   /// Adds a reference; a cached block becomes held again.
   void AddReference(BlockId block);
-  /// Drops one reference. With the last one the block becomes cached if its content is kept, else empty.
+  /// Drops one reference. When no reference is left, the block becomes cached if KeepContent marked it, else empty.
   void Release(BlockId block);
   /// Releases the blocks of a table, the last one first, so that a block is reused after the blocks that continue its
   /// content. Skips null entries.
   void ReleaseAll(std::span<const BlockId> blocks);
 
-  /// Marks the block's content as kept: the block becomes cached, not empty, after its last release. The block must be
-  /// held.
+  /// Marks the block's content as worth caching: after its last release the block becomes cached, not empty. The block
+  /// must be held.
   void KeepContent(BlockId block);
   /// Removes the mark of KeepContent; a cached block becomes empty.
   void DropContent(BlockId block);

@@ -16,7 +16,8 @@ class CacheListener {
   /// Called when lookups begin to find block `index` of the sequence's table. The block's hash is in the sequence's
   /// contents.hashes.
   virtual void OnFindable(const Sequence& sequence, int index) = 0;
-  /// Called when the state after the sequence's first `num_tokens` tokens is kept, so that lookups can end there.
+  /// Called when the state after the sequence's first `num_tokens` tokens is kept as a checkpoint, so that lookups can
+  /// end there.
   virtual void OnStateKept(const Sequence& /*sequence*/, int /*num_tokens*/, CheckpointId /*id*/) {}
   /// Called before the block with this hash is reused.
   virtual void OnRemoved(const BlockHash& /*hash*/) {}

@@ -7,16 +7,16 @@
 
 namespace quire {
 
-/// Tells where a guess of further tokens comes from.
+/// Tells where a draft comes from.
 enum class DraftSource : uint8_t {
   kPrediction,  // the text that the client predicted (`prediction`)
-  kText,        // the prompt and the answer so far
+  kText,        // the prompt and the tokens generated until now
   kAnswers,     // earlier answers to the same client
   kModel,       // a smaller model beside the served one
   kLayer,       // a prediction layer of the served model's files
 };
 inline constexpr size_t kDraftSources = 5;
-/// The most tokens that one guess has.
+/// The most tokens of one draft.
 inline constexpr int kMostDrafts = 64;
 
 /// Returns the source's name in metrics and reports. The names are those of the methods of --speculative-config.
@@ -25,13 +25,13 @@ constexpr const char* NameOf(DraftSource source) {
   return kNames[static_cast<size_t>(source)];
 }
 
-/// Counts verified guesses. A guessed token is accepted when it becomes a token of the answer, so guessed tokens after
-/// the answer's end are not accepted.
+/// Counts verified drafts. A draft token is accepted when it becomes a token of the answer, so draft tokens after the
+/// answer's end are not accepted.
 struct DraftCounts {
-  int64_t drafts = 0, tokens = 0, accepted = 0;       // number of guesses; guessed tokens; accepted tokens
-  std::array<int64_t, kMostDrafts> accepted_at = {};  // entry i: number of guesses whose token i was accepted
+  int64_t drafts = 0, tokens = 0, accepted = 0;       // number of drafts; draft tokens; accepted tokens
+  std::array<int64_t, kMostDrafts> accepted_at = {};  // entry i: number of drafts whose token i was accepted
 
-  /// Counts a verified guess of `count` tokens, of which the first `right` were accepted.
+  /// Counts a verified draft of `count` tokens. The first `right` tokens were accepted.
   void Add(int count, int right) {
     ++drafts;
     tokens += count;
@@ -46,7 +46,7 @@ struct DraftCounts {
   }
 };
 
-/// Counts one request's guessed tokens, and how many of them became part of the answer.
+/// Counts one request's draft tokens, and how many of them became part of the answer.
 struct DraftTally {
   int64_t tokens = 0, accepted = 0;
 };

@@ -4,8 +4,8 @@
 
 namespace quire {
 
-/// Decides how many drafts (guessed tokens) one sequence gets, from the fraction of its earlier drafts that were right.
-/// Snapshots contain this object.
+/// Decides how many draft tokens one sequence gets in a step, from the fraction of its earlier draft tokens that were
+/// accepted. Snapshots contain this object.
 class DraftPace {
  public:
   /// Returns the number of drafts, at most `most`, with which a step should gain the most tokens for its time: 0 in a
@@ -13,13 +13,13 @@ class DraftPace {
   /// sequence.
   int Length(int most, double row_cost) const {
     if (rest_ > 0) return 0;
-    // One draft is tried at least, because it shows whether the text has become easier to guess.
+    // At least one draft token is tried, because it shows whether the text has become easier to predict.
     return std::max(BestLength(most, row_cost), std::min(most, 1));
   }
-  /// Returns the number of tokens to order from a draft model, at most `most` (most >= 1). `token_cost`: time to guess
-  /// and compute one token, as a fraction of a step's time for one sequence. Returns 0 where a guess would cost more
-  /// than it saves. The sequence then rests, longer each time, and orders one token after the rest nevertheless,
-  /// because text and costs change.
+  /// Returns the number of tokens to order from a draft model, at most `most` (most >= 1). `token_cost`: time to draft
+  /// and verify one token, as a fraction of a step's time for one sequence. Returns 0 where a draft would cost more
+  /// than it saves. Then the sequence pauses, longer each time, and orders one token after each pause, because text and
+  /// costs change.
   int LengthToOrder(int most, double token_cost) {
     const int best = BestLength(most, token_cost);
     if (best > 0) {
@@ -35,7 +35,7 @@ class DraftPace {
   /// True when the sequence may get drafts in the next step, which must therefore wait for results.
   bool IsReady() const { return rest_ == 0; }
 
-  /// Begins a pause, because no guess was found for the sequence.
+  /// Begins a pause, because no draft was found for the sequence.
   void FoundNothing() { Rest(); }
   /// Returns how many drafts the sequence can pay from its credit. One draft costs `row_cost`, and a step with drafts
   /// costs `wait_cost` besides. The unit of costs and credit is a step's time for one sequence. If no draft is ever
@@ -55,8 +55,8 @@ class DraftPace {
     if (right == 0) return Rest();
     failures_ = 0;
   }
-  /// Shortens the pause in guessing by `tokens` tokens that the sequence gained, and adds a little credit for each of
-  /// them.
+  /// Shortens the pause without drafts by `tokens` tokens that the sequence gained, and adds a little credit for each
+  /// of them.
   void Gained(int tokens) {
     rest_ = std::max(0, rest_ - tokens);
     credit_ = std::min(kMostCredit, credit_ + kCreditOfToken * tokens);
@@ -90,7 +90,7 @@ class DraftPace {
   double right_ = 2, tried_ = 3;  // right drafts, and drafts whose predecessors were all right; older drafts count less
   int rest_ = 0;                  // tokens until the next drafts
   int failures_ = 0;              // attempts in a row without a right draft
-  int unpaid_ = 0;                // pauses in a row since a draft model's guess was expected to save time
+  int unpaid_ = 0;                // pauses in a row since a draft of the draft model was expected to save time
   double credit_ = kFirstCredit;  // time that drafts may still cost, in step times (Affordable)
   bool tries_ = false;            // the next order to the draft model is a trial after a pause
 };

@@ -138,7 +138,7 @@ std::optional<BlockId> HostCache::NewCopy(BlockId block, const BlockHash& hash, 
   return copy;
 }
 
-/// Copies the next waiting block and the state that is kept after the block. If the waiting block is part of a state,
+/// Copies the next waiting block and the checkpoint that belongs to the block. If the waiting block is part of a state,
 /// copies the state and the block before the state. Copies nothing if the waiting block is in use or no longer cached.
 /// Content that has a copy already is not copied again. Returns the number of copied blocks.
 int HostCache::CopyNext(StepPlan& plan) {
@@ -177,7 +177,7 @@ void HostCache::CopyAhead(int most, StepPlan& plan) {
     if (most == 0 || host_.num_free() == 0) break;
     if (!Find(hash, tokens) && NewCopy(block, hash, tokens, plan)) --most;
   }
-  // Copies of blocks that are still cached on the device take at most half of the host pool. The other half is left for
+  // Copies of blocks that are still cached on the device take at most half of the host pool. The other half remains for
   // copies whose device blocks were reused.
   const int most_ahead = host_.num_usable() / 2;
   while (most > 0 && !waiting_.empty() && num_ahead_ < most_ahead && host_.num_free() > 0) most -= CopyNext(plan);

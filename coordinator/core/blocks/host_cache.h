@@ -17,8 +17,8 @@ namespace quire {
 /// Copies of cached device blocks in free blocks of the host pool. Such a host block stays free: a later allocation may
 /// take the block, and the copy is then forgotten. A copy is found by its hash and its tokens. A few blocks are copied
 /// with each step: first those that this step reuses, before anything is overwritten, then those that are still cached
-/// on the device, in the order in which the device pool will reuse them. A state that is kept behind a block is copied
-/// with it, while both are cached. There are no copies for models whose layers all have a sliding window.
+/// on the device, in the order in which the device pool will reuse them. The checkpoint of a block is copied with the
+/// block, while both are cached. There are no copies for models whose layers all have a sliding window.
 class HostCache : public CacheListener {
  public:
   HostCache(const BlockManagerOptions& options, BlockPool& device, BlockPool& host, PrefixSharing& prefixes);
@@ -30,7 +30,7 @@ class HostCache : public CacheListener {
   void OnReleased(BlockId block);
   /// Called before a cached device block is reused, while the prefix cache still has it.
   void OnReused(BlockId block);
-  /// Called before a plan is made. Forgets blocks reused earlier: they may be overwritten before the plan runs.
+  /// Called before a plan is made. Forgets blocks that earlier plans reused: this plan may run too late for them.
   void BeginPlan() { leaving_.clear(); }
   /// Forgets what is in a host block, which is about to be reused.
   void Forget(BlockId host);
@@ -59,8 +59,8 @@ class HostCache : public CacheListener {
   int64_t num_copied() const { return num_copied_; }
   int64_t num_found() const { return num_found_; }
 
-  /// Aborts unless the host pool keeps exactly the blocks that hold a copy of a block or of a state, and num_ahead_ is
-  /// the number of ones in ahead_.
+  /// Aborts unless the host pool caches exactly the blocks that hold a copy of a block or of a state, and num_ahead_
+  /// counts the entries 1 of ahead_.
   void CheckIntegrity() const;
 
   template <class Archive>
@@ -90,7 +90,7 @@ class HostCache : public CacheListener {
   StateCheckpoints states_;      // copied states; each belongs to the host copy of a block
   std::deque<BlockId> waiting_;  // device blocks to copy, in the order of their release; some are no longer cached
   std::vector<uint8_t> ahead_;   // by device block: 1: the block has been copied and is still cached on the device
-  int num_ahead_ = 0;            // number of ones in ahead_
+  int num_ahead_ = 0;            // number of entries 1 in ahead_
   std::vector<BlockId> held_;    // host blocks that the plan being made reads or writes
   size_t num_brought_ = 0;       // number of copies that the plan being made brings back
   std::vector<Leaving> leaving_;

@@ -26,9 +26,10 @@ class MigrationHoldings {
  public:
   explicit MigrationHoldings(BlockPool& pool) : pool_(pool) {}
 
-  /// Takes num_blocks free blocks into a new holding. False when too few are free.
+  /// Takes num_blocks free blocks into a new holding. Returns false when too few are free.
   bool Reserve(uint64_t ticket, int num_blocks);
-  /// Adds num_blocks free blocks to the end of the ticket's holding. The ticket must be known, and enough blocks free.
+  /// Adds num_blocks free blocks to the end of the ticket's holding. The ticket must exist, and there must be enough
+  /// free blocks.
   void ReserveMore(uint64_t ticket, int num_blocks);
   /// Makes a holding, under the ticket, of blocks that are held or cached, so that they are not reused while they are
   /// read.

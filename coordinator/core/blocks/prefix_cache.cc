@@ -102,7 +102,7 @@ void PrefixCache::Erase(BlockId block) {
   if (!entry.used) return;
   const size_t mask = table_.size() - 1;
   size_t hole = Position(entry.hash);
-  // An entry after the hole moves into the hole unless it would then stand before its home position.
+  // An entry after the hole moves into the hole, unless the hole is before the entry's home position.
   for (size_t at = (hole + 1) & mask; table_[at] != kNullBlock; at = (at + 1) & mask) {
     const size_t home = HomeOf(entries_[static_cast<size_t>(table_[at])].hash);
     if (((at - home) & mask) < ((at - hole) & mask)) continue;

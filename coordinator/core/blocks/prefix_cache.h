@@ -32,8 +32,8 @@ class PrefixCache {
   /// hash_bits below 128.
   PrefixCache(int num_blocks, int block_size, const Key& key, int hash_bits = 128);
 
-  /// Returns the start of all hash chains with this salt and this adapter (0: none). Requests whose salts or adapters
-  /// differ never share a block.
+  /// Returns the start of all hash chains with this salt and this adapter (0: none). Requests with different salts or
+  /// adapters never share a block.
   BlockHash Root(std::string_view salt, int adapter = 0) const;
   static ContentId RootContent(const BlockHash& root) { return root.high | 1; }
 
@@ -80,7 +80,7 @@ class PrefixCache {
     bool used = false;
   };
   size_t HomeOf(const BlockHash& hash) const { return hash.low & (table_.size() - 1); }
-  /// Returns the table position of the hash, or of the empty place where the hash belongs.
+  /// Returns the table position of the hash, or of the empty position where the hash belongs.
   size_t Position(const BlockHash& hash) const;
 
   int block_size_;
@@ -88,7 +88,7 @@ class PrefixCache {
   uint64_t hash_mask_low_, hash_mask_high_;
   std::vector<Entry> entries_;   // indexed by block id
   std::vector<TokenId> tokens_;  // [num_blocks, block_size]
-  std::vector<BlockId> table_;   // open addressing, linear probing; kNullBlock marks an empty place; at most half full
+  std::vector<BlockId> table_;   // open addressing, linear probing; kNullBlock marks an empty entry; at most half full
   ContentId next_content_ = 2;   // always even; ids of roots are odd
   int size_ = 0;
 };

@@ -9,7 +9,7 @@
 namespace quire {
 
 /// A digest of a cache salt and an adapter. RootOf computes the start of the pair's hash chains from the digest and a
-/// key. The salt cannot be derived from the digest. All zeros: the origin is not known.
+/// key. The salt cannot be derived from the digest. All zeros: the origin is unknown.
 using PrefixOrigin = std::array<uint8_t, 32>;
 
 PrefixOrigin OriginOf(std::string_view salt, int adapter);

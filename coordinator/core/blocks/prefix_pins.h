@@ -28,13 +28,13 @@ class PrefixPins {
   /// Pins the blocks. Returns null, and pins nothing, when `blocks` is empty or all pins together would hold more than
   /// half of the pool.
   const PrefixPin* Pin(std::vector<BlockId> blocks, double expires_seconds);
-  /// Ends a pin. False when the id is unknown.
+  /// Ends a pin. Returns false when the id is unknown.
   bool Unpin(uint64_t id);
   /// True when a pin has expired.
   bool AnyDue(double now) const;
   /// Ends the pins that have expired.
   void Expire(double now);
-  /// Ends all pins. False when there were none.
+  /// Ends all pins. Returns false when there were none.
   bool Break();
 
   const std::vector<PrefixPin>& all() const { return pins_; }

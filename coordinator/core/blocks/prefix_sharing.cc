@@ -56,8 +56,8 @@ void PrefixSharing::NameComputed(Sequence& sequence) {
   }
 }
 
-/// Collects into hits_ the cached blocks that hold the sequence's next tokens, up to token max_tokens. The sequence
-/// stands at a block boundary.
+/// Collects into hits_ the cached blocks that hold the sequence's next tokens, up to token max_tokens. The sequence's
+/// computed tokens fill whole blocks.
 void PrefixSharing::FindNext(Sequence& sequence, int max_tokens) {
   hits_.clear();
   ContentId content = sequence.contents.last;
@@ -71,7 +71,7 @@ void PrefixSharing::FindNext(Sequence& sequence, int max_tokens) {
   }
 }
 
-/// Returns the number of leading hits_ up to the last one that has a kept state; 0: none has.
+/// Returns the number of leading hits_ up to the last one with a checkpoint; 0: none has a checkpoint.
 size_t PrefixSharing::DeepestState() const {
   size_t count = hits_.size();
   while (count > 0 && checkpoints_.Find(hits_[count - 1].block).empty()) --count;

@@ -15,7 +15,7 @@ namespace quire {
 
 /// Lets sequences share the blocks of common prefixes. Gives ids to the contents of full blocks, in the prefix cache
 /// and in Sequence::contents, and finds blocks that hold a sequence's next tokens. While caching is off, no content
-/// gets an id, and no block is found. In models with recurrent states, a prefix is shared only up to a kept state.
+/// gets an id, and no block is found. In models with recurrent states, a prefix is shared only up to a checkpoint.
 class PrefixSharing {
  public:
   /// The caller must make the pool's OnEvict call Forget.
@@ -48,9 +48,9 @@ class PrefixSharing {
   /// Returns how many cached blocks hold the sequence's next tokens, up to max_tokens. Requires StandsAtNamedBlocks.
   int CountNext(Sequence& sequence, int max_tokens);
   /// At a block boundary, takes over cached blocks that hold the sequence's next tokens, up to max_tokens computed
-  /// tokens. Never takes the last known token, which must be computed to sample the next token. Returns the number
-  /// of tokens gained. In models with recurrent states the sequence also takes over a kept state, and shared_prefix is
-  /// set to the number of tokens whose keys and values are cached.
+  /// tokens. Never takes the sequence's last token, which must be computed to sample the next token. Returns the number
+  /// of tokens gained. In models with recurrent states the sequence also takes over the state of a checkpoint, and
+  /// shared_prefix is set to the number of tokens whose keys and values are cached.
   int Attach(Sequence& sequence, int max_tokens);
   /// Takes over cached blocks that hold the next tokens, up to max_tokens computed tokens, without a state. The
   /// sequence then serves only to give ids to the contents after these blocks. Returns the number of tokens gained.
@@ -58,14 +58,14 @@ class PrefixSharing {
   /// Returns how many of the leading blocks that Attach would take over, at most max_blocks, are held already. Taking
   /// over a held block uses up no free block.
   int HeldBlocks(Sequence& sequence, int max_blocks);
-  /// Keeps the state after the sequence's num_tokens computed tokens, which fill whole blocks. The caller holds
-  /// `blocks`, the state's blocks. Returns 0 when a state is kept there already or no cached block can lead to it.
+  /// Makes a checkpoint of the state after the sequence's num_tokens computed tokens, which fill whole blocks. The
+  /// caller holds `blocks`, the state's blocks. Returns 0 when it exists already or no cached block can lead to it.
   CheckpointId KeepState(const Sequence& sequence, int num_tokens, std::span<const BlockId> blocks);
   /// Returns a prompt's leading blocks that requests can take over (UsableBlocks), then those of the state after them.
   std::vector<BlockId> Find(std::string_view salt, std::span<const TokenId> tokens, int adapter = 0) const;
-  /// Returns the cached leading blocks of a prompt in order, whether states are kept or not.
+  /// Returns the cached leading blocks of a prompt in order, whether the blocks have checkpoints or not.
   std::vector<BlockId> FindBlocks(std::string_view salt, std::span<const TokenId> tokens, int adapter = 0) const;
-  /// Returns how many of these leading blocks requests can take over: those up to the last block with a kept state.
+  /// Returns how many of these leading blocks requests can take over: those up to the last block with a checkpoint.
   int UsableBlocks(std::span<const BlockId> blocks) const;
 
   /// Drops the cached content of a block that is about to be reused.

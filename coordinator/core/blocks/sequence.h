@@ -30,10 +30,10 @@ struct Sequence {
   std::optional<SlotId> slot;        // the workers' id for the sequence while they know it
   int64_t last_step = 0;             // number of the last step that computed part of the sequence
   int num_passed = 0;                // units of the prompt's pass (Slice) that planned steps compute; 0: no pass
-  bool sits_out = false;             // skips the step being planned, because other sequences have their turn
+  bool sits_out = false;             // skips the step being planned, in which other sequences have their turn
   std::optional<FinishReason> finished;
   DraftPace drafts;
-  std::vector<TokenId> guess;  // a draft model's guess of the tokens after the first guess_at tokens; empty: none
+  std::vector<TokenId> guess;  // the draft model's tokens that follow the first guess_at tokens; empty: none
   int guess_at = 0;
 
   /// Ids of the contents of the full blocks, for the prefix cache.
@@ -51,8 +51,7 @@ struct Sequence {
     }
   } contents;
 
-  // The members below serve models whose layers carry a recurrent state from token to token (SequenceStates). They stay
-  // empty for other models.
+  // The members below are for models with recurrent states (SequenceStates). They stay empty for other models.
 
   /// Blocks of the state after num_planned() tokens, once all outstanding steps are done; empty before the first step.
   std::vector<BlockId> state;

@@ -17,7 +17,7 @@ SequenceStates::SequenceStates(const BlockManagerOptions& options, BlockPool& po
       fill_(fill),
       prefixes_(prefixes) {}
 
-/// Returns the two token counts after which states of the prompt should be kept; 0: none. The first count is the end of
+/// Returns the two token counts after which the prompt should have checkpoints; 0: none. The first count is the end of
 /// the tokens whose keys and values were cached. The second count is the end of the last full block before the prompt's
 /// last token. A request with the same prompt cannot start later, because every request computes its last token.
 std::array<int, 2> SequenceStates::PromptCheckpoints(const Sequence& sequence) const {
@@ -126,7 +126,7 @@ void SequenceStates::Grow(Sequence& sequence, int reserved, StepPlan& plan) {
     return;
   }
   if (is_checkpoint) Keep(sequence, sequence.num_computed, before);
-  // The other owners keep a shared state alive.
+  // A shared state stays alive, because the other owners hold it.
   if (is_shared)
     pool_.ReleaseAll(before);
   else

@@ -14,8 +14,8 @@ namespace quire {
 
 /// Allocates the blocks of recurrent states and decides which states are kept as checkpoints. Models without states do
 /// not use this class. Every step that computes a sequence writes its state. A state that is shared or kept as a
-/// checkpoint is never written: the step copies it first and writes the copy. The last owner of a state that is not
-/// kept writes in place. A state is kept at three kinds of places:
+/// checkpoint is never written: the step copies it first and writes the copy. The last owner of a state that is no
+/// checkpoint writes in place. A state is kept as a checkpoint at three kinds of places:
 ///   - in a prompt, if the checkpoint saves at least state_spacing tokens: at its last full block, and where its cached
 ///     keys and values ended if they reached further than its cached states;
 ///   - in generated text: at every kCheckpointBlocks-th block, but only the latest such state of each sequence;
@@ -31,10 +31,10 @@ class SequenceStates {
   /// for its sequences.
   int num_blocks() const { return num_blocks_; }
 
-  /// Returns where a chunk [start, end) should end so that a state can be kept: `end` or an earlier token.
+  /// Returns where a chunk [start, end) should end so that a checkpoint can be made there: `end` or an earlier token.
   int CutAt(const Sequence& sequence, int start, int end) const;
-  /// Returns how many drafts a decode of the sequence may have so that it does not go beyond the next generated token
-  /// after which the state is kept.
+  /// Returns how many draft tokens a decode of the sequence may have so that the decode does not go beyond the next
+  /// generated token after which a checkpoint is made.
   int DraftsUpToCheckpoint(const Sequence& sequence) const;
   /// Returns the number of blocks that Grow takes for the states of all targets. The targets are sequences of one
   /// request.
@@ -42,10 +42,10 @@ class SequenceStates {
   /// Returns an upper bound of BlocksToGrow for one sequence, independent of other sequences.
   int MostToGrow(const Sequence& sequence) const;
   /// Makes the state writable for the next step, and adds the change to the plan if the workers know the sequence.
-  /// Requires BlocksToGrow free blocks. A state is kept only if its blocks and `reserved` further blocks are free.
-  /// Otherwise an unshared state is written in place, and its checkpoint, if any, is forgotten.
+  /// Requires BlocksToGrow free blocks. A checkpoint is made only if the blocks of a state and `reserved` further
+  /// blocks are free. Otherwise an unshared state is written in place, and its checkpoint, if any, is forgotten.
   void Grow(Sequence& sequence, int reserved, StepPlan& plan);
-  /// Gives the sequence a state of its own, whose content arrives later. Needs the blocks of a state if the sequence
+  /// Gives the sequence its own state. The state's content arrives later. Needs the blocks of a state if the sequence
   /// has no state, or shares it. Requires that the plan does not copy the sequence's present state (IsCopiedBy).
   void Renew(Sequence& sequence);
   /// True when the plan copies the sequence's state for another sequence.

@@ -24,7 +24,7 @@ struct ComingCheckpoint {
 /// Identifies a checkpoint. Ids are never reused. 0: none.
 using CheckpointId = uint64_t;
 
-/// Recurrent states kept at block boundaries, so that sequences can start there instead of at their first token. A
+/// Recurrent states saved at block boundaries, so that sequences can start there instead of at their first token. A
 /// checkpoint belongs to the cached block that ends at its boundary, and is found by that block. The checkpoint's own
 /// blocks behave like cached blocks: no step writes them, sequences that start at the checkpoint hold them, and without
 /// holders they may be reused. When one of them, or the block to which the checkpoint belongs, is reused, the whole
@@ -46,7 +46,7 @@ class StateCheckpoints {
   /// Makes `blocks`, which the caller holds, the checkpoint of the cached block `end`. Returns the checkpoint's id;
   /// returns 0 and changes nothing when `end` already has a checkpoint.
   CheckpointId Keep(BlockId end, std::span<const BlockId> blocks);
-  /// Removes a checkpoint; sequences that started there keep its blocks. Ignores unknown ids.
+  /// Removes a checkpoint; sequences that started there still hold its blocks. Ignores unknown ids.
   void Forget(CheckpointId id);
   /// Removes the checkpoint, if any, to which the block belongs as a part or as the end.
   void ForgetOf(BlockId block);

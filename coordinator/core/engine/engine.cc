@@ -9,8 +9,8 @@ namespace quire {
 
 namespace {
 
-/// Returns the options without contradictions: a pipeline of several stages needs steps planned ahead to compute in all
-/// stages at the same time, so without such steps the number of stages counts as 1.
+/// Returns the options without contradictions. Only steps planned ahead let several stages of a pipeline compute at the
+/// same time. So if plan_ahead is false, num_stages becomes 1.
 EngineOptions Consistent(EngineOptions options) {
   if (!options.plan_ahead) options.scheduler.num_stages = 1;
   return options;
@@ -101,7 +101,7 @@ void Engine::RestoreDeadlines(const Request& request) {
   deadlines_.push({request.arrival_seconds + MaxSeconds(request), request.id});
 }
 
-/// Tells the decision log how many guessed tokens of an ended request were right, by source.
+/// Records in the decision log how many draft tokens of an ended request were accepted, by source.
 void Engine::TellDrafts(const Request& request) {
   constexpr DecisionKind kKinds[kDraftSources] = {DecisionKind::kDraftedByPrediction, DecisionKind::kDraftedFromText,
                                                   DecisionKind::kDraftedFromAnswers, DecisionKind::kDraftedByModel,

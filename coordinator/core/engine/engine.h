@@ -32,7 +32,7 @@ struct EngineStats {
   int64_t ended_prompt_tokens = 0, cached_tokens = 0;  // totals of ended requests; cached: from the prefix cache
   int64_t steps = 0;
   int64_t finished_stop = 0, finished_length = 0, finished_abort = 0;  // number of choices, by finish reason
-  std::array<DraftCounts, kDraftSources> drafts = {};                  // counts of guesses for each DraftSource
+  std::array<DraftCounts, kDraftSources> drafts = {};                  // counts of drafts for each DraftSource
 
   DraftCounts all_drafts() const {
     DraftCounts all;
@@ -51,7 +51,7 @@ struct Departure {
 /// The state of serving and its transitions: requests and step results go in, step plans and tokens come out. The
 /// engine is a single-threaded event handler without sockets, files or clocks, so the simulator runs the same code. The
 /// caller sends every plan from NextPlan and calls CommitStep once per plan, in the order of the plans. NextPlan may be
-/// called at any time; it returns null while the maximum number of plans is outstanding. All other calls may come
+/// called at any time; it returns null while the maximum number of plans is outstanding. Other methods may be called in
 /// between. Equal calls with equal arguments give equal plans.
 class Engine {
  public:
@@ -84,14 +84,14 @@ class Engine {
   /// True when `scores` match the prompt tokens that the oldest outstanding plan scores.
   bool Fits(const std::vector<PromptScores>& scores) const;
 
-  /// True when `guesses` match what the oldest outstanding plan orders from the draft model, and every token is in the
-  /// vocabulary.
+  /// True when `guesses`, the drafts of the draft model, match the orders of the oldest outstanding plan, and every
+  /// token is in the vocabulary.
   bool Fits(const std::vector<Draft>& guesses) const;
 
   /// Takes the result of the oldest outstanding plan: appends and delivers the sampled tokens and ends complete
   /// sequences. A request whose result has no valid token or score, such as NaN, ends with an error. Tokens of
   /// sequences that ended after the plan was made are dropped. `scores` influence no decision and may be omitted when
-  /// no sink needs them. The next step verifies the draft model's `guesses`.
+  /// no sink needs them. The next step verifies `guesses`, the drafts of the draft model.
   void CommitStep(const std::vector<SampledToken>& tokens, StepTimes times = {},
                   const std::vector<PromptScores>& scores = {}, const std::vector<Draft>& guesses = {}) {
     Do(command::Commit{tokens, times, scores, guesses});
@@ -106,10 +106,10 @@ class Engine {
   /// Discards every request and every outstanding step without telling the sinks.
   void DropAll();
 
-  /// Starts again with a new worker group, whose pipeline has num_stages stages: the KV cache is empty, results of
-  /// outstanding steps never come, and step numbers start from the beginning. Requests continue after their delivered
-  /// tokens. Two kinds of requests end with an error instead: requests that were the only one computed when groups were
-  /// lost max_lost_epochs times, and requests that the new pool cannot hold.
+  /// Starts again with a new worker group, whose pipeline has num_stages stages. The KV cache is empty, results of
+  /// outstanding steps no longer come, and step numbers start from the beginning. Requests continue after their
+  /// delivered tokens. Two kinds of requests end with an error instead: requests that were the only computed request
+  /// when groups were lost, max_lost_epochs times; and requests that the new pool cannot hold.
   void StartEpoch(EpochId epoch, const PoolSizes& pools, int num_stages) {
     Do(command::StartEpoch{epoch, pools, num_stages});
   }
@@ -124,8 +124,8 @@ class Engine {
   void SetSwapSpeed(double seconds_per_block) { Do(command::SetSwapSpeed{seconds_per_block}); }
 
   /// Commands of an operator for the prefix cache. FlushCache forgets all cached content and all earlier answers, and
-  /// ends all pins. PinPrefix keeps a prompt's cached blocks until expires_seconds (on the clock of ExpireOverdue) and
-  /// returns the pin's id; nothing when it could not pin them.
+  /// ends all pins. PinPrefix pins a prompt's cached blocks until expires_seconds (on the clock of ExpireOverdue). It
+  /// returns the pin's id; nullopt when it could not pin the blocks.
   void FlushCache() { Do(command::FlushCache{}); }
   std::optional<uint64_t> PinPrefix(const std::string& salt, const std::vector<TokenId>& tokens,
                                     double expires_seconds) {
@@ -141,8 +141,8 @@ class Engine {
   // copied, a ticket holds them in both engines. A new epoch ends all tickets.
 
   /// Holds the leading full computed blocks of a running request under the ticket, at most max_blocks. The request
-  /// continues. Returns the blocks. Returns none when the request has ended, has several sequences or has no full
-  /// block, or when requests need more than full blocks to continue (states, sliding window, pooling).
+  /// continues. Returns the blocks. Returns no blocks when the request has ended, has several sequences or has no full
+  /// block, or when it needs more than full blocks to continue (states, sliding window, pooling).
   std::vector<BlockId> Share(RequestId id, uint64_t ticket, int max_blocks) {
     return Do(command::Share{id, ticket, max_blocks});
   }
@@ -153,17 +153,17 @@ class Engine {
   std::optional<Departure> Depart(RequestId id, uint64_t ticket, int max_blocks, int num_copied = 0) {
     return Do(command::Depart{id, ticket, max_blocks, num_copied});
   }
-  /// Reserves blocks, under the ticket, for a request that will arrive. False when too few blocks are free, or when the
-  /// engine could not use blocks that arrive this way.
+  /// Reserves blocks, under the ticket, for a request that will arrive. Returns false when too few blocks are free, or
+  /// when the engine could not use blocks that arrive this way.
   bool Reserve(uint64_t ticket, int num_blocks, MigrationWay way) {
     return Do(command::Reserve{ticket, num_blocks, way});
   }
   /// Ends the ticket and gives its blocks back. Call it when the blocks have been copied. Unknown tickets are ignored.
   void ReleaseTicket(uint64_t ticket) { Do(command::ReleaseTicket{ticket}); }
   /// Takes over a request that left another engine. `blocks` are the ids that Share or Depart returned there; the
-  /// ticket's first blocks have their contents. Without blocks the request is computed again. Returns the reason when
-  /// the request can never run here, and otherwise nothing; with a reason, the caller keeps the request. A request
-  /// whose client has left (RequestSink::Abandoned) is dropped.
+  /// ticket's first blocks have their contents. Without blocks the request is computed again. Returns the reason if
+  /// this engine can never run the request, and otherwise nothing. With a reason, the caller still owns the request. A
+  /// request whose client has left (RequestSink::Abandoned) is dropped.
   std::optional<std::string> Adopt(std::unique_ptr<Request>& request, uint64_t ticket,
                                    std::span<const BlockId> blocks) {
     return Do(command::Adopt{request, ticket, blocks});
@@ -176,16 +176,16 @@ class Engine {
   /// no block when one of them is no longer cached.
   bool HoldCached(uint64_t ticket, std::span<const BlockId> blocks) { return Do(command::HoldCached{ticket, blocks}); }
   /// Reserves blocks, under the ticket, for stored blocks of a prompt. `tokens` fill whole blocks. The first `prefix`
-  /// of these blocks must be cached here already; the ticket holds them, too, before the reserved blocks. When the
-  /// prefix covers all tokens, the blocks of the state after them are reserved. Returns false when the prefix is not
-  /// cached, too few blocks are free, prefix caching is off, or the state is cached already.
+  /// of these blocks must be in this engine's cache already; the ticket holds them, too, before the reserved blocks.
+  /// When the prefix covers all tokens, the blocks of the state after them are reserved. Returns false when the prefix
+  /// is not cached, too few blocks are free, prefix caching is off, or the state is cached already.
   bool ReserveForStored(uint64_t ticket, const std::string& salt, int adapter, const std::vector<TokenId>& tokens,
                         int prefix) {
     return Do(command::ReserveForStored{salt, tokens, adapter, ticket, prefix});
   }
   /// Makes arrived blocks findable and ends the ticket. `tokens` are the tokens of the prefix and of the blocks that
-  /// arrived, which may be fewer than were reserved; or the tokens of the prefix alone, when the state after it
-  /// arrived. Nothing becomes findable if the prefix was forgotten meanwhile.
+  /// arrived, which may be fewer than were reserved. When the state after the prefix arrived, `tokens` are the tokens
+  /// of the prefix alone. Nothing becomes findable if the prefix has left the cache.
   void CacheStored(uint64_t ticket, const std::string& salt, int adapter, const std::vector<TokenId>& tokens,
                    int prefix) {
     Do(command::CacheStored{salt, tokens, adapter, ticket, prefix});
@@ -281,7 +281,7 @@ class Engine {
   void TellDrafts(const Request& request);
   void Erase(RequestId id);
 
-  // The next functions keep requests out of the scheduler whose adapter the ranks lack (engine_adapters.cc).
+  // The next functions keep requests out of the scheduler if the ranks lack their adapter (engine_adapters.cc).
   void SetAside(Request& request);
   void SetAsideWithoutAdapter();
   bool AllSetAside() const;

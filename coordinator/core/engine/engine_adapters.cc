@@ -19,8 +19,8 @@ void Engine::SetAsideWithoutAdapter() {
   }
 }
 
-/// True when every request is set aside: each of them waits until the ranks have its adapter, or is a background
-/// request and waits until requests of other kinds have ended.
+/// True when every request is set aside: it waits until the ranks have its adapter, or, as a background request, until
+/// all other requests have ended.
 bool Engine::AllSetAside() const {
   return std::ranges::all_of(requests_, [](const auto& entry) { return entry.second->set_aside; });
 }

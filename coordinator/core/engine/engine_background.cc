@@ -8,9 +8,9 @@ namespace quire {
 bool Engine::MakesWay(const Request& added) const { return added.background && HasOthers(); }
 
 /// Keeps a new request of requests_ out of the scheduler, and returns true, if the ranks lack its adapter, or if it is
-/// a background request while requests of another kind are in the engine. Otherwise returns false: the request may
-/// enter the scheduler. Also adds a new background request to background_. If the new request is of another kind, takes
-/// all background requests out of the scheduler.
+/// a background request while other requests are in the engine. Otherwise returns false: the request may enter the
+/// scheduler. Also adds a new background request to background_. For any other new request, takes all background
+/// requests out of the scheduler.
 bool Engine::StaysAside(Request& added) {
   if (added.background) background_.insert(added.id);
   if (!added.background) {
@@ -24,8 +24,8 @@ bool Engine::StaysAside(Request& added) {
   return true;
 }
 
-/// When only background requests are left, moves those whose adapters the ranks have into the scheduler. Called before
-/// each plan.
+/// When only background requests are left, moves them into the scheduler, except requests with adapters that the ranks
+/// lack. Call it before each plan.
 void Engine::TakeUpBackground() {
   if (HasOthers()) return;
   for (const RequestId id : background_) {

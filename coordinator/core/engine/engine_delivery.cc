@@ -46,8 +46,8 @@ void Engine::DeliverScores(const std::vector<PromptScores>& scores) {
   }
 }
 
-/// Delivers the tokens in order until one of them ends the choice, and drops the later tokens. Dropped tokens that were
-/// guessed count as refused.
+/// Delivers the tokens in order until one of them ends the choice, and drops the later tokens. Dropped draft tokens
+/// count as refused.
 void Engine::Deliver(const Scheduler::Drawn& drawn) {
   Request& request = *drawn.request;
   Sequence& sequence = *drawn.sequence;
@@ -76,9 +76,9 @@ void Engine::CountGenerated(Request& request, int tokens) {
   WaitingQueue::ChargeGenerated(request, tokens);
 }
 
-/// Counts the accepted and the refused tokens of a verified guess. A right token is accepted if it was delivered.
-/// `num_delivered`: the number of tokens that this step delivered to the client, which may include the token sampled
-/// after the guess.
+/// Counts the accepted and the refused tokens of a verified draft. A draft token that equals the sampled one is
+/// accepted if it was delivered. `num_delivered`: the number of tokens that this step delivered to the client, which
+/// may include the token sampled after the draft.
 void Engine::CountDrafts(const Scheduler::Drawn& drawn, int num_delivered) {
   const int right = static_cast<int>(drawn.tokens.size()) - 1;
   const int accepted = std::min(right, num_delivered);
@@ -90,7 +90,7 @@ void Engine::CountDrafts(const Scheduler::Drawn& drawn, int num_delivered) {
   drawn.request->sink->OnDrafts(drawn.sequence->choice, accepted, drawn.num_drafts - accepted);
 }
 
-/// Keeps the tokens of an ended answer, so that guesses for later answers can be taken from them.
+/// Stores the tokens of an ended answer, so that drafts for later answers can be taken from them.
 void Engine::Remember(const Request& request, const Sequence& sequence) {
   const auto prompt = static_cast<size_t>(sequence.num_prompt_tokens);
   answers_.Add(request, std::span<const TokenId>(sequence.tokens).subspan(prompt));

@@ -56,7 +56,7 @@ void Admission::NoteTurn(ClientAccount& client, bool fits) {
 }
 
 /// True when the request fits beside the running requests; otherwise tells the decision log which resource the request
-/// lacks. If no request runs and only pinned blocks stand in the way, ends all pins.
+/// lacks. If no request runs and the request would fit without the pinned blocks, ends all pins.
 bool Admission::HasRoomFor(Request& request, const Crowd& crowd, StepDraft& draft) {
   const Room room = room_.RoomFor(request, crowd, draft);
   if (!room.lacks) {

@@ -33,8 +33,8 @@ class Admission {
   /// Admits waiting requests that fit beside the running requests, one client after another, while the step has tokens
   /// left. Puts the first tokens of the admitted requests into the step.
   void AdmitWaiting(StepDraft& draft);
-  /// Called when the client has its turn; `fits`: the client's next request can run now. If this request fitted
-  /// earlier, let other clients go first and no longer fits, counts that as a yield (Request::num_yields).
+  /// Called when it is the client's turn to be admitted; `fits`: the client's next request can run now. If this request
+  /// fitted earlier, let other clients go first and no longer fits, counts that as a yield (Request::num_yields).
   void NoteTurn(ClientAccount& client, bool fits);
   /// Moves the request from the queue to the running set. Returns its first work, as RequestWork::FindWork does.
   std::span<GrowTarget> Admit(Request& request, StepDraft& draft);

@@ -5,7 +5,7 @@
 namespace quire {
 
 int64_t BlockDemand::AtLongest(int num_prompt_tokens, int max_tokens, int n) const {
-  // The last generated token is not an input of any step, so it needs no place in the KV cache.
+  // The last generated token is not an input of any step, so it needs no slot in the KV cache.
   int64_t longest = int64_t{num_prompt_tokens} + max_tokens - 1;
   if (blocks_.sliding_window() > 0) {  // window and chunk may both begin and end inside a block
     const int64_t seen = int64_t{blocks_.sliding_window()} + limits_.max_step_tokens + 2 * blocks_.block_size();

@@ -22,7 +22,8 @@ class BlockDemand {
   /// Returns the number of blocks that a running request will take for its known tokens and the next lookahead_tokens
   /// tokens of each sequence.
   int Soon(const Request& request) const;
-  /// Returns an upper bound of the number of blocks that one step can take for the running requests, copies included.
+  /// Returns an upper bound of the number of blocks that one step can allocate for the running requests, copies
+  /// included.
   int MostToGrow(std::span<Request* const> running) const;
   /// Returns the number of distinct blocks of the request, on the device or on the host.
   static int Held(const Request& request);

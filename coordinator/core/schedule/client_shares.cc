@@ -67,9 +67,8 @@ bool ClientShares::ExceedsShareAlone(Request& head) const {
   return exceeds(Resource::kSlots) || exceeds(Resource::kBlocks);
 }
 
-/// Sums the sequences and blocks that are reserved for other clients and that these clients do not use. Skips clients
-/// whose requests were preempted for another client in this plan. What is kept for a client never exceeds its present
-/// share.
+/// Sums the sequences and blocks that are reserved for other clients than `taker` and not in use. Skips clients whose
+/// requests were preempted for another client in this plan. What is reserved for a client is at most its present share.
 KeptRoom ClientShares::CountReserves(const ClientAccount& taker, StepDraft& draft) const {
   KeptRoom reserved;
   for (const auto& [name, account] : queue_.clients()) {
@@ -85,8 +84,7 @@ KeptRoom ClientShares::CountReserves(const ClientAccount& taker, StepDraft& draf
 
 /// Orders running requests by seniority, the most senior first. While several clients are active and blocks may run
 /// short, requests of clients above their share come after all others, those of the client with the most blocks last,
-/// and are preempted first. The most senior request of all always stays in front, so that every step computes
-/// something.
+/// and are preempted first. The most senior of all running requests stays first, so that every step computes something.
 void ClientShares::OrderForService(StepDraft& draft) const {
   std::vector<Request*>& order = draft.order;
   order = running_.requests();

@@ -11,8 +11,7 @@ namespace quire {
 
 enum class Resource { kSlots, kBlocks };
 
-/// The numbers of running sequences and of KV blocks that are reserved for clients and that these clients do not use
-/// now.
+/// The numbers of running sequences and of KV blocks that are reserved for clients and unused by these clients now.
 struct KeptRoom {
   int sequences = 0, blocks = 0;
 };
@@ -24,8 +23,8 @@ struct ClientReport {
   int64_t prompt_tokens = 0, generated_tokens = 0;
 };
 
-/// Computes how many places for running sequences and how many KV blocks each client uses, and how many it may use
-/// while other clients are active. Moves no request.
+/// Computes how many sequence slots and how many KV blocks each client uses, and how many it may use while other
+/// clients are active. Moves no request.
 class ClientShares {
  public:
   ClientShares(const SchedulerLimits& limits, const BlockManager& blocks, WaitingQueue& queue,

@@ -7,9 +7,9 @@
 
 namespace quire {
 
-/// Learns the time of one drafted token in a step, and of one token that a draft model guesses, each as a fraction of a
-/// step's time per sequence: the time of a step without drafts, divided by its number of sequences. The caller reads
-/// the clock.
+/// Learns two costs from measured times: that of verifying one draft token in a step, and that of one token from a
+/// draft model. The unit is a step's time per sequence: the time of a step without drafts, divided by its number of
+/// sequences. The caller reads the clock.
 class DraftCost {
  public:
   /// Learns from a step of `seconds` that decoded `sequences` sequences and computed `drafts` drafted tokens, and no
@@ -26,14 +26,14 @@ class DraftCost {
       row.cost = before + std::max(kNew, 1.0 / (1 + ++row.num_seen)) * (seen - before);
     }
   }
-  /// Learns that a draft model took `seconds` to guess `tokens` tokens, after a step that decoded `sequences`
+  /// Learns that a draft model took `seconds` to make `tokens` draft tokens, after a step that decoded `sequences`
   /// sequences.
   void ObserveGuess(int sequences, int tokens, double seconds) {
     if (sequences < 1 || sequences > kMostSequences || tokens < 1 || !(seconds > 0)) return;
     const double plain = plain_seconds_[static_cast<size_t>(sequences) - 1];
-    // Before its first guess for a sequence, the draft model reads the whole prompt, so that measurement is too high.
-    // The upper bound limits its effect. The bound is above 1, so that the cost still shows when a draft model is
-    // slower than the step itself.
+    // Before its first draft for a sequence, the draft model computes the whole prompt, so the measured time is too
+    // long. The upper bound limits this effect. The bound is above 1, so that the cost still shows when a draft model
+    // is slower than the step itself.
     if (plain > 0) guess_ = Mixed(guess_, std::clamp(seconds / plain * sequences / tokens, 0.0, 4.0));
   }
   /// Returns the cost of one more drafted token in a step of `sequences` sequences, relative to the step's time per
@@ -46,7 +46,7 @@ class DraftCost {
     }
     return kAssumed;
   }
-  /// Returns the cost of one token that a draft model guesses, relative to a step's time per sequence.
+  /// Returns the cost of one token from a draft model, relative to a step's time per sequence.
   double guess() const { return guess_; }
 
  private:

@@ -42,10 +42,10 @@ CommonPart RepeatProposer::InText(std::span<const TokenId> text) const {
 }
 
 /// Returns the position in the prediction whose preceding tokens have the longest part in common with the end of the
-/// generated tokens. Among several such positions, returns the nearest to the number of generated tokens, where an
-/// unchanged answer would stand. Returns the beginning of the prediction while no token is generated, and an empty part
-/// if no part has min_match tokens. The number of comparisons is bounded, because each step searches for each sequence;
-/// the nearest positions are searched first.
+/// generated tokens. Among several such positions, returns the nearest to the number of generated tokens, where the
+/// text would continue if the answer equals the prediction. Returns the beginning of the prediction while no token is
+/// generated, and an empty part if no part has min_match tokens. The number of comparisons is bounded, because each
+/// step searches for each sequence; the nearest positions are searched first.
 CommonPart RepeatProposer::InPrediction(std::span<const TokenId> prediction, std::span<const TokenId> generated) const {
   const size_t unchanged = generated.size();
   const auto part = [&](size_t place, size_t common) {

@@ -9,8 +9,8 @@
 
 namespace quire {
 
-/// Options of speculative decoding: the step that computes the last known token also computes guesses of the next
-/// tokens. Answers do not depend on these options.
+/// Options of speculative decoding: the step that computes a sequence's last token also computes draft tokens, which
+/// may follow it. Answers do not depend on these options.
 struct DraftOptions {
   int num_tokens = 0;            // drafts of one sequence in a step, at most kMostDrafts; 0: no speculation
   int min_match = 2;             // fewest equal tokens that make a match (RepeatProposer)
@@ -33,19 +33,19 @@ class DraftProposer {
  public:
   virtual ~DraftProposer() = default;
 
-  /// False when sequences of the request never get a guess.
+  /// False when sequences of the request never get a draft.
   virtual bool MayGuess(const Request& /*request*/) const { return true; }
   /// Sets `guess` to at most `most` tokens (most >= 1) that may follow the sequence; leaves it empty when there is no
-  /// guess. Returns the tokens' source. The result depends only on the arguments and on earlier answers, so that a
-  /// replay plans the same steps. A wrong guess costs time and changes no answer.
+  /// draft. Returns the tokens' source. The result depends only on the arguments and on earlier answers, so that a
+  /// replay plans the same steps. A wrong draft costs time and changes no answer.
   virtual DraftSource Propose(const Request& request, const Sequence& sequence, int most,
                               std::vector<TokenId>& guess) = 0;
 };
 
-/// Searches the client's prediction, the sequence itself and earlier answers for a place whose preceding tokens equal
-/// the sequence's last tokens, and guesses that the tokens after that place follow again. The longest match is taken;
-/// among equally long matches, one in the prediction goes first, then one in the sequence. Tokens beyond max_match do
-/// not make a match longer.
+/// Searches the client's prediction, the sequence itself and earlier answers for a position whose preceding tokens
+/// equal the sequence's last tokens. The tokens after that position become the draft. The longest match is taken; among
+/// equally long matches, one in the prediction is preferred, then one in the sequence. Tokens beyond max_match do not
+/// make a match longer.
 class RepeatProposer final : public DraftProposer {
  public:
   /// `answers`: earlier answers from which drafts may come; null: none. `answers` must outlive the proposer.

@@ -14,7 +14,7 @@ int TokensLeft(const StepMember& member) {
 
 }  // namespace
 
-/// True when a step may sample several tokens for this request: the draft model or the proposer may guess for it.
+/// True when a step may sample several tokens for this request: the draft model or the proposer may make drafts for it.
 /// Requires a proposer. Requests with beams get no drafts, because beams branch after every token. Requests whose
 /// prompts are scored or pooled get none, either.
 bool Drafting::MayHaveDrafts(const Request& request) const {
@@ -48,7 +48,7 @@ bool Drafting::HoldsUp(const std::vector<Request*>& running) const {
   });
 }
 
-/// True while the next step must wait because outstanding results verify drafts or bring the draft model's guesses, or
+/// True while the next step must wait because outstanding results verify drafts or bring drafts of the draft model, or
 /// because a sequence may get drafts once its next token is known.
 bool Drafting::WaitsForDrafts(const OutstandingSteps& outstanding) const {
   if (proposer_ == nullptr) return false;
@@ -80,8 +80,8 @@ void Drafting::AddDrafts(StepDraft& draft) {
   }
 }
 
-/// Gives the member its drafts if enough blocks are free. No block is kept back for other sequences: no step is planned
-/// until the drafts are verified, and the blocks of wrong drafts are free again then.
+/// Gives the member its drafts if enough blocks are free. No block is reserved for other sequences: no step is planned
+/// until the drafts are verified, and then the blocks of wrong drafts are free again.
 void Drafting::AddDrafts(StepMember& member, StepDraft& draft) {
   Sequence& sequence = *member.sequence;
   int most = std::min({drafts_.num_tokens, TokensLeft(member), draft.budget});
@@ -103,7 +103,7 @@ void Drafting::AddDrafts(StepMember& member, StepDraft& draft) {
 bool Drafting::Guess(StepMember& member, int longest, double row_cost) {
   Sequence& sequence = *member.sequence;
   if (AsksModel(*member.request)) {
-    // If guess_at is the sequence's number of tokens, the draft model made the guess for this step. OrderGuess has
+    // If guess_at is the sequence's number of tokens, the draft model made the draft for this step. OrderGuess has
     // already weighed the costs.
     if (sequence.guess_at == sequence.num_tokens() && longest > 0) {
       sequence.guess.resize(std::min(sequence.guess.size(), static_cast<size_t>(longest)));
@@ -123,8 +123,8 @@ bool Drafting::Guess(StepMember& member, int longest, double row_cost) {
   return !member.drafts.empty();
 }
 
-/// Orders from the draft model a guess of the tokens after this step, if the guess is likely to save time. The draft
-/// model can use only tokens whose blocks the sequence still holds, so no guess is ordered once blocks have left the
+/// Orders from the draft model a draft of the tokens after this step, if the draft is likely to save time. The draft
+/// model can use only tokens whose blocks the sequence still holds, so nothing is ordered once blocks have left the
 /// sliding window.
 void Drafting::OrderGuess(StepMember& member, double row_cost) {
   Sequence& sequence = *member.sequence;

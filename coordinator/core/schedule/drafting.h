@@ -8,8 +8,7 @@
 
 namespace quire {
 
-/// Adds drafts to steps: guesses of further tokens for sequences that decode (speculative decoding). Without a proposer
-/// no step has drafts.
+/// Adds draft tokens to steps for sequences that decode (speculative decoding). Without a proposer no step has drafts.
 class Drafting {
  public:
   Drafting(const SchedulerLimits& limits, BlockManager& blocks) : limits_(limits), blocks_(blocks) {}
@@ -25,12 +24,12 @@ class Drafting {
   /// True when the next step must not be planned before the outstanding steps have their results.
   bool WaitsForDrafts(const OutstandingSteps& outstanding) const;
   /// Gives the decodes of the step being planned their drafts, as far as the step's budget and the pool allow; a step
-  /// planned ahead gets none. Also orders guesses for the following step from the draft model.
+  /// planned ahead gets none. Also orders drafts for the following step from the draft model.
   void AddDrafts(StepDraft& draft);
   /// Learns the cost of drafts from a step that took `seconds`, without the time for moving blocks. Ignores a step that
   /// computed more than one known token of a sequence.
   void Observe(const OutstandingStep& step, double seconds);
-  /// Learns that the draft model took `seconds` after the step to guess `tokens` tokens.
+  /// Learns that the draft model took `seconds` after the step to make `tokens` draft tokens.
   void ObserveGuesses(const OutstandingStep& step, int tokens, double seconds);
 
   template <class Archive>
@@ -41,14 +40,14 @@ class Drafting {
  private:
   bool WaitsForDrafts(const OutstandingStep& outstanding) const;
   bool MayHaveDrafts(const Request& request) const;
-  /// True when the request gets drafts only while the drafts save time. False for a request with a prediction, because
-  /// its client asked for drafts.
+  /// True when the request gets drafts only while they save time; false for a request with a prediction, because its
+  /// client asked for drafts.
   bool MustPay(const Request& request) const { return drafts_.must_pay && request.prediction.empty(); }
   bool IsReady(const Request& request, const Sequence& sequence, size_t num_sequences) const;
   double RowCost(size_t num_sequences) const { return cost_.row(static_cast<int>(num_sequences)); }
   double WaitCost() const;
-  /// True when the request's drafts come from the draft model or the prediction layer. False for a request with a
-  /// prediction, which tells more about the answer than a small model.
+  /// True when the request's drafts come from the draft model or the prediction layer; false for a request with a
+  /// prediction, because a prediction is a better source of drafts than a small model.
   bool AsksModel(const Request& request) const { return drafts_.from_model && request.prediction.empty(); }
   void AddDrafts(StepMember& member, StepDraft& draft);
   bool Guess(StepMember& member, int longest, double row_cost);

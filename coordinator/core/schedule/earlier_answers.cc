@@ -12,9 +12,9 @@ namespace {
 
 constexpr TokenId kEnd = -1;  // marks the end of every answer; no model samples this token
 constexpr size_t kHashes = size_t{1} << 13;
-constexpr int kMostCompared = 64;  // most places that one search compares
+constexpr int kMostCompared = 64;  // most positions that one search compares
 
-/// Returns the key of the request's owner, under which answers are kept. The key contains the length of the client's
+/// Returns the key of the request's owner, under which answers are stored. The key contains the length of the client's
 /// name, so that no client can choose a salt that yields another client's key.
 std::string OwnerOf(const Request& request) {
   return fmt::format("{}:{}:{}{}", request.adapter, request.client.size(), request.client, request.cache_salt);
@@ -37,7 +37,7 @@ size_t CommonTokens(std::span<const TokenId> tokens, size_t end, std::span<const
   return common;
 }
 
-/// Appends a token. Adds its place to the index under the hash of the preceding tokens, unless the token is kEnd or
+/// Appends a token. Adds its position to the index under the hash of the preceding tokens, unless the token is kEnd or
 /// fewer than kLeastCommon tokens precede it.
 void EarlierAnswers::Owner::Append(TokenId token) {
   const size_t place = tokens.size();

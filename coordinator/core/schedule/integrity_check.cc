@@ -26,7 +26,7 @@ class Recount {
     }
   }
 
-  /// Checks a running sequence and counts its references. `drafts`: number of guessed tokens of the sequence in
+  /// Checks a running sequence and counts its references. `drafts`: number of draft tokens of the sequence in
   /// outstanding steps.
   void Running(const Sequence& s, int drafts) {
     const int length = static_cast<int>(s.blocks.size()), size = blocks_.block_size();
@@ -51,8 +51,8 @@ class Recount {
                   blocks_.fill().tokens(block), s.id, filled);
       const auto hash = blocks_.prefixes().enabled() ? blocks_.prefixes().cache().HashOf(block) : std::nullopt;
       const auto index = static_cast<size_t>(i);
-      // A choice that came from another engine has no hashes of blocks that it has not computed here. Another choice
-      // that shares such a block may have put the block into the cache earlier.
+      // A choice from another engine lacks the hashes of blocks if this engine has not computed the blocks for it.
+      // Another choice that shares such a block may have put the block into the cache earlier.
       QUIRE_CHECK(!hash || index >= s.contents.hashes.size() || *hash == s.contents.hashes[index],
                   "block {} of sequence {} is cached as something else", block, s.id);
       QUIRE_CHECK(filled == size || !hash, "block {} is cached, but not full", block);
@@ -182,7 +182,7 @@ class Recount {
 };
 
 /// Aborts unless every checkpoint's state is whole, has no block that holds cached keys and values, and belongs to a
-/// cached block. Also aborts if the pool keeps a block that is neither cached nor part of such a state.
+/// cached block. Also aborts if the pool caches a block that is neither in the prefix cache nor part of such a state.
 void CheckCheckpoints(const BlockManager& blocks) {
   const PrefixSharing& prefixes = blocks.prefixes();
   prefixes.checkpoints().CheckIntegrity();

@@ -21,12 +21,12 @@ class LongPasses {
       : limits_(limits), blocks_(blocks), queue_(queue), running_(running), cost_(cost) {}
 
   enum class Fit {
-    kFits,      // the request may be admitted: its prompt fits the rest of the step, or its pass may begin
+    kFits,      // the request may be admitted: its prompt fits what is left of the step, or its pass may begin
     kNextStep,  // a later step may have room for the whole prompt; this step has admitted others
     kWaits      // its pass must wait for other passes to end
   };
   Fit FitOf(const Request& request, const StepDraft& draft) const;
-  /// Lets the client's first waiting request that fits whole into the rest of the step go before the client's next
+  /// Lets the client's first waiting request that fits whole into what is left of the step go before the client's next
   /// request. Returns false if no request fits.
   static bool LetOvertake(ClientAccount& client, const StepDraft& draft);
 
@@ -42,13 +42,13 @@ class LongPasses {
   /// complete no further prompt.
   GrowTarget NextSlice(Request& request, int tokens, const StepDraft& draft) const;
 
-  /// Returns the number of rows for which the workers keep activations after all planned steps.
+  /// Returns the number of rows for which the workers store activations after all planned steps.
   int64_t KeptRows() const;
 
  private:
-  /// True when the request's pass may begin. False while another request of the client has a pass. Beside passes of
-  /// other clients, a pass begins only if the workers may keep its rows, too, and if the passes leave half of the
-  /// sequence slots and a quarter of the blocks to prompts that one step computes.
+  /// True when the request's pass may begin; false while another request of the client has a pass. Beside passes of
+  /// other clients, a pass begins only if the workers have room for the activations of its rows, too, and if the passes
+  /// leave half of the sequence slots and a quarter of the blocks to prompts that one step computes.
   bool MayBegin(const Request& request) const;
   bool MayTakePart(const ClientAccount& client, const StepDraft& draft) const;
   int64_t NumTakingPart(const StepDraft& draft) const;

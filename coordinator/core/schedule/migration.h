@@ -14,7 +14,7 @@
 namespace quire {
 
 /// Moves requests between the schedulers of two engines, sets requests aside and takes them up again. Scheduler has
-/// functions of the same names, whose comments say what the public functions do.
+/// functions of the same names, with comments that describe the public functions.
 class Migration {
  public:
   Migration(BlockManager& blocks, WaitingQueue& queue, RunningSet& running, OutstandingSteps& steps,

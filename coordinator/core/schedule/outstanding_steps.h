@@ -7,9 +7,9 @@
 namespace quire {
 
 /// One sequence's part in a step: tokens [start, start + count) are computed, and if `draws` is true, a new token is
-/// sampled after them. The last drafts.size() of the computed tokens are a guess. How many tokens the sequence
-/// gains is known once the guess is verified; until then the sequence counts as gaining one. If the member computes a
-/// slice, the tokens are the whole prompt when the slice completes its pass, and none otherwise.
+/// sampled after them. The last drafts.size() of the computed tokens are draft tokens. The number of tokens that the
+/// sequence gains follows from their verification; until then the sequence counts as gaining one token. If the member
+/// computes a slice, the tokens are the whole prompt when the slice completes its pass, and none otherwise.
 struct StepMember {
   Request* request;  // null, like `sequence`, once the sequence has left; results for the slot are then dropped
   Sequence* sequence;
@@ -24,7 +24,7 @@ struct StepMember {
   Slice slice = {};
 
   /// True for a decode: the step computes one known token and samples the next. A single row of a pooled prompt counts
-  /// as a chunk, because some workers keep no rows of decodes for pooling. Requires `request`.
+  /// as a chunk, because some workers do not store the rows of decodes for pooling. Requires `request`.
   bool IsDecode() const { return draws && num_known() == 1 && request->sampling.pooling == Pooling::kNone; }
   /// Returns the number of computed tokens without the drafts.
   int num_known() const { return count - static_cast<int>(drafts.size()); }
@@ -68,7 +68,7 @@ class OutstandingSteps {
   void Launch();
   /// Forgets the oldest step, whose result has been committed.
   void Retire();
-  /// Removes a sequence from all steps, because it left the workers. None of its tokens is in flight any more.
+  /// Removes a sequence from all steps, because it left the workers. None of its tokens is in flight afterwards.
   void Forget(Sequence& sequence);
   /// Forgets all steps, because the workers are lost, and counts the loss for every request that these steps compute.
   void Lose();
@@ -83,7 +83,7 @@ class OutstandingSteps {
   OutstandingStep& Restore();
 
  private:
-  std::vector<OutstandingStep> steps_;  // entries from size_ on are empty steps, kept for their memory
+  std::vector<OutstandingStep> steps_;  // entries from size_ on are empty steps, whose memory later steps use again
   int size_ = 0;
 };
 

@@ -4,8 +4,8 @@
 
 namespace quire {
 
-/// While several clients are active, gives free sequence slots and blocks to the clients in turn. For a waiting client
-/// below its share, the youngest requests of clients above their share are preempted, unless they are protected
+/// While several clients are active, gives free sequence slots and blocks to the clients alternately. For a waiting
+/// client below its share, the youngest requests of clients above their share are preempted, unless they are protected
 /// (kProtectedSteps).
 class PlaceSharing {
  public:

@@ -41,8 +41,8 @@ bool Preemption::SwapIsBetter(int blocks, const StepDraft& draft) const {
 
 void Preemption::Preempt(Request& victim, const Request& cause, StepDraft& draft) {
   QUIRE_CHECK(!draft.ahead, "request {} may be in flight", victim.id);
-  // Gives back the blocks outside the window first, because all swapped-out blocks come back: a block that is given
-  // back right after the swap-in could be written twice in one step.
+  // Gives back the blocks outside the window first. Otherwise they would be swapped in with the others and then be
+  // given back, and one step could write such a block twice.
   for (Sequence& sequence : victim.sequences) blocks_.LeaveWindow(sequence);
   const int blocks = DistinctBlocks(victim.sequences);
   for (auto it = victim.sequences.rbegin(); it != victim.sequences.rend(); ++it) running_.LeaveWorkers(*it);

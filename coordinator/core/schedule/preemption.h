@@ -20,8 +20,8 @@ class Preemption {
       : limits_(limits), blocks_(blocks), queue_(queue), running_(running), cost_(cost), decisions_(decisions) {}
 
   /// Preempts requests until the blocks for `work` are free, beginning with the last in draft.order. If the request
-  /// runs alone, ends all pins instead. Returns false when the request itself was preempted, being the last in the
-  /// order, or when the request must wait for outstanding steps or for blocks that are being copied.
+  /// runs alone, ends all pins instead. Returns false when the request itself was preempted, as the last in the order.
+  /// Also returns false when the request must wait for outstanding steps or for blocks that are being copied.
   bool MakeRoomFor(Request& request, std::span<const GrowTarget> work, StepDraft& draft);
   /// Preempts the victim so that `cause` can run.
   void Preempt(Request& victim, const Request& cause, StepDraft& draft);

@@ -105,8 +105,8 @@ void RequestWork::Attach(Request& request, Sequence& sequence, int max_tokens) {
 
 /// Returns how many of the next blocks of a sequence, up to max_tokens tokens, should come from the host if the workers
 /// do not know the sequence yet: all that have copies there, or none if computing them is quicker. Returns 0 for beams:
-/// the next tokens of all beams are sampled in the same step, so each step must know beforehand how far every beam is
-/// computed.
+/// the next tokens of all beams are sampled in the same step, so it must be clear before each step how far every beam
+/// is computed.
 int RequestWork::BlocksFromHost(const Request& request, Sequence& sequence, int max_tokens) {
   if (sequence.slot || request.beams != nullptr) return 0;
   const int most = std::min(request.NumCacheable(), max_tokens);

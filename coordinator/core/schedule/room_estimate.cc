@@ -44,10 +44,10 @@ Room RoomEstimate::RoomFor(Request& request, const Crowd& crowd, StepDraft& draf
 
 /// True when several clients are active, the client has not stood back in this round of turns yet, and its running
 /// requests and its next request together exceed its share. Clients within their shares go first: they could preempt
-/// that request immediately, and its computed tokens would be lost. At the client's next turn such a request takes
+/// the next request immediately, and its computed tokens would be lost. At the client's next turn the request takes
 /// sequences and blocks to which no other client is entitled. A request that exceeds a share by itself stands back only
-/// if it would fit now, and never after it has yielded (Request::num_yields): otherwise other clients might always go
-/// first.
+/// if it would fit now, and never after it has yielded (Request::num_yields): otherwise other clients could delay it
+/// forever.
 bool RoomEstimate::StandsBack(ClientAccount& client, const Crowd& crowd, StepDraft& draft) const {
   Request& head = client.head();
   if (client.use.stands_back || !shares_.InCompany() || shares_.IsWithinShare(head, draft)) return false;

@@ -21,7 +21,7 @@ struct Room {
   int a, b;
 };
 
-/// Estimates whether a waiting request fits beside the running ones. The request must fit with all its known tokens
+/// Estimates whether a waiting request fits beside the running requests. The request must fit with all its known tokens
 /// beside the tokens that running requests still compute and will soon sample. So a newly admitted request rarely
 /// causes a preemption.
 class RoomEstimate {
@@ -37,8 +37,8 @@ class RoomEstimate {
   /// True when other clients go first, because this client's next request would exceed the client's share. Then also
   /// sets the account's stands_back, and left_room if the request exceeds a share by itself.
   bool StandsBack(ClientAccount& client, const Crowd& crowd, StepDraft& draft) const;
-  /// False when the request must not run beside the running requests. A suspect, whose computation may be killing the
-  /// workers, runs alone, so that a further loss of workers interrupts no other request.
+  /// False when the request must not run beside the running requests. A suspect (a request that may be killing the
+  /// workers) runs alone, so that a further loss of workers interrupts no other request.
   bool MayRunBeside(const Request& request, const Crowd& crowd) const;
 
  private:

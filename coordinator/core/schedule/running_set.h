@@ -27,7 +27,8 @@ class RunningSet {
   void TakeSlot(Sequence& sequence);
   /// Takes back the sequence's slot, if it has one.
   void LeaveWorkers(Sequence& sequence);
-  /// Records for the next plan that the workers copy the parent's state to the child's slot and append the token there.
+  /// Records for the next plan that the workers copy the parent's state to the child's slot and append the token to the
+  /// copy.
   void Branch(const Sequence& child, const Sequence& parent, TokenId token);
   /// Moves the recorded slots and branches into the plan.
   void TellWorkers(StepPlan& plan);

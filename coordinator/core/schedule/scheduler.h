@@ -38,7 +38,8 @@ namespace quire {
 /// Encoders read a prompt as a whole (SchedulerLimits::whole_prompts). A step then has whole prompts, as many as its
 /// tokens allow, and slices of longer prompts' passes (LongPasses).
 ///
-/// Each rule is a class of its own (coordinator/README.md, The scheduler's classes). Schedule shows the rules' order.
+/// Each rule is a class of its own (coordinator/README.md, The scheduler's classes). The method Schedule shows the
+/// order of the rules.
 class Scheduler {
  public:
   static constexpr int64_t kProtectedSteps = PlaceSharing::kProtectedSteps;
@@ -67,7 +68,7 @@ class Scheduler {
   bool Fits(const std::vector<SampledToken>& tokens) const { return results_.Fits(tokens); }
   /// True when `scores` match the prompt tokens that the oldest outstanding step scores.
   bool Fits(const std::vector<PromptScores>& scores) const { return results_.Fits(scores); }
-  /// True when `guesses` match what the oldest outstanding step orders from the draft model.
+  /// True when `guesses`, the drafts of the draft model, match the orders of the oldest outstanding step.
   bool Fits(const std::vector<Draft>& guesses) const { return results_.Fits(guesses); }
   /// Returns the request that the oldest outstanding step computes in this slot; nothing if the request has ended.
   std::optional<RequestId> RequestOf(SlotId slot) const { return results_.RequestOf(slot); }
@@ -91,10 +92,10 @@ class Scheduler {
   /// owner writes them only in a step after all outstanding steps. The same holds for Finish.
   void Drop(Request& request);
 
-  /// Removes a request, waiting or running, for another engine. Its blocks stay on the host as a holding under the
-  /// ticket if the ticket is not 0, they are at most max_blocks, the host has room, and the request can continue from
-  /// them. Then returns the holding's blocks; `moves` must be made before the next plan. Otherwise discards all
-  /// computed tokens and returns no blocks.
+  /// Removes a request, waiting or running, for another engine. The request's blocks stay on the host as a holding
+  /// under the ticket if the ticket is not 0, the blocks are at most max_blocks, the host has room, and the request can
+  /// continue from them. Then returns the holding's blocks; `moves` must be made before the next plan. Otherwise
+  /// discards all computed tokens and returns no blocks.
   std::vector<BlockId> Depart(Request& request, const command::Depart& how, std::vector<BlockCopyPair>& moves) {
     return migration_.Depart(request, how, moves);
   }
@@ -119,8 +120,8 @@ class Scheduler {
   /// Reports the duration of the oldest outstanding step, without the time that the draft model took after it.
   /// swap_seconds: part of `seconds` in which blocks moved between device and host. Call this before Commit.
   void ObserveStep(double seconds, double swap_seconds);
-  /// Reports that the draft model took `seconds` after the oldest outstanding step to guess `tokens` tokens. Call this
-  /// after ObserveStep and before Commit.
+  /// Reports that the draft model took `seconds` after the oldest outstanding step to make `tokens` draft tokens. Call
+  /// this after ObserveStep and before Commit.
   void ObserveGuesses(int tokens, double seconds);
 
   using ClientReport = quire::ClientReport;
@@ -138,7 +139,7 @@ class Scheduler {
   int64_t num_preemptions() const { return preemption_.num_preemptions(); }
   int64_t num_swapped_out() const { return preemption_.num_swapped_out(); }
   const WaitingQueue& queue() const { return queue_; }
-  /// Returns the number of steps planned so far.
+  /// Returns the number of steps planned since the start.
   int64_t num_steps() const { return num_steps_; }
   const std::vector<Request*>& running() const { return running_.requests(); }
   /// Returns the last decision that held a request at the head of the queue. The decision names the request and what
@@ -171,7 +172,7 @@ class Scheduler {
 
   void Detach(Sequence& sequence);
 
-  // The members from here to draft_ keep their values from step to step.
+  // The members below, up to draft_, hold their values from step to step.
   SchedulerLimits limits_;
   BlockManager& blocks_;
   WaitingQueue queue_;

@@ -11,10 +11,10 @@
 namespace quire {
 
 /// The step being planned, with all working values of its planning. Scheduler::Schedule passes the draft to the
-/// scheduler's classes, which fill it in. The lists keep their memory from step to step.
+/// scheduler's classes, which fill it in. The memory of the lists is used again in the next step.
 struct StepDraft {
   StepPlan plan;                    // the plan that the workers get
-  OutstandingStep* step = nullptr;  // the scheduler's record of the step, kept until its result comes
+  OutstandingStep* step = nullptr;  // the scheduler's record of the step until its result comes
 
   int64_t number = 0;        // number of steps planned before this one
   bool ahead = false;        // another step is outstanding

@@ -17,7 +17,7 @@ struct Span {
 /// The step length while one client is active. A step's fixed cost is far below this length, so the client loses
 /// little.
 constexpr Span kAlone = {0.8, 256};
-/// The step length while several clients are active, which wait for each other: with a tenth of a second between two
+/// The step length while several clients are active and wait for each other. With a tenth of a second between two
 /// tokens, a reader still sees a stream. A client that was active a moment ago is likely to return, in a conversation
 /// or with further small requests. Long steps would delay these requests, so steps stay short for a while after only
 /// one client is left.
@@ -35,9 +35,9 @@ int TokensWithin(const Span& length, const LearnedCost& cost, int64_t context) {
 
 }  // namespace
 
-/// Returns the number of tokens of a step that keeps the target for the time between two tokens of a stream. The step
-/// has room for every decode, and Scheduler serves decodes before chunks. Prompts get the remaining time, but at least
-/// a few tokens. Without decodes no client waits for its next token, and no target applies.
+/// Returns the number of tokens of a step whose time meets the target for the time between two tokens of a stream. The
+/// step has room for every decode, and Scheduler serves decodes before chunks. Prompts get the remaining time, but at
+/// least a minimum of tokens. Without decodes no client waits for its next token, and no target applies.
 int StepLength::TokensForTarget() const {
   const int limit = limits_.max_step_tokens;
   if (limits_.target_step_seconds <= 0) return limit;

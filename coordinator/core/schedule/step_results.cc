@@ -57,7 +57,7 @@ std::optional<RequestId> StepResults::RequestOf(SlotId slot) const {
   return member->request->id;
 }
 
-/// Keeps the guesses for the next step. Guesses for sequences that have left are dropped.
+/// Stores the draft model's drafts for the next step. Drafts for sequences that have left are dropped.
 void StepResults::KeepGuesses(const std::vector<Draft>& guesses) {
   for (const Draft& guess : guesses) {
     const auto& members = steps_.at(0).members;

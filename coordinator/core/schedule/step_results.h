@@ -29,8 +29,8 @@ class StepResults {
   bool Fits(const std::vector<SampledToken>& tokens) const;
   /// True when `scores` match the prompt tokens that the oldest outstanding step scores.
   bool Fits(const std::vector<PromptScores>& scores) const;
-  /// True when `guesses` are among those that the oldest outstanding step orders, in their order, and none is empty or
-  /// too long.
+  /// True when the oldest outstanding step orders each of `guesses`, the drafts of the draft model, in the same order,
+  /// and none is empty or too long.
   bool Fits(const std::vector<Draft>& guesses) const;
   /// Returns the request that the oldest outstanding step computes in this slot; nothing if the request has ended.
   std::optional<RequestId> RequestOf(SlotId slot) const;
@@ -46,7 +46,7 @@ class StepResults {
   BlockManager& blocks_;
   RunningSet& running_;
   OutstandingSteps& steps_;
-  std::vector<Drawn> drawn_;  // kept to reuse its memory
+  std::vector<Drawn> drawn_;  // a member so that its memory is used again
 };
 
 }  // namespace quire

@@ -16,7 +16,7 @@ struct ClientAccount {
   int64_t left = 0;  // number of requests that had ended in the engine when this client's latest request ended
   ClientLimits limits;
   /// Sequence slots and blocks that other clients leave to this client until step until_step, because requests were
-  /// preempted for the client, which is likely to need them again. The client's present use is included.
+  /// preempted for the client, and the client is likely to need this room again. The client's present use is included.
   struct Reserve {
     int sequences = 0, blocks = 0;
     int64_t until_step = 0;
@@ -36,7 +36,7 @@ struct ClientAccount {
     bool passed_over = false;       // no request of the client is admitted in this round of turns
     bool gave_way = false;          // one of its requests was preempted for another client, so this plan admits none
     bool stands_back = false;       // other clients go first in this round of turns
-    bool left_room = false;         // it stands back although its request, above a share by itself, would fit
+    bool left_room = false;         // it stands back although its request, larger than a share, would fit
     Request* picked = nullptr;      // a waiting request that goes before the client's next one; null: none
     int64_t tokens = 0;             // tokens to compute, except those of beams that sit out
     // The work of these tokens, weighted by their contexts (LearnedCost::Weight): of sequences with one token to
@@ -48,7 +48,7 @@ struct ClientAccount {
 };
 
 /// Decides which request is admitted next. The client that was served least goes first (Sheng et al., "Fairness in
-/// Serving Large Language Models", 2024: virtual token counters). A client that returns from idleness starts level with
+/// Serving Large Language Models", 2024: virtual token counters). A client that becomes active again starts level with
 /// the least served active client. Among clients served equally, the more senior request goes first. Within a client,
 /// preempted requests go first, by seniority, then others by arrival; a priority level counts as kSecondsPerPriority.
 class WaitingQueue {
@@ -70,7 +70,7 @@ class WaitingQueue {
   int num_active() const { return num_active_; }
   /// Returns the waiting client whose turn it is; null: all are passed over. Clients that stand back come last.
   ClientAccount* Next();
-  /// Begins a round of turns: clears the marks of the last round, but passes over the clients that gave way.
+  /// Begins a round of turns: clears the marks of the last round, but passes over the clients with gave_way set.
   void BeginTurns();
   /// Begins a plan: clears passed_over, gave_way, stands_back, left_room and picked of all clients.
   void BeginPlan();

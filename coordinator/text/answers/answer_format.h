@@ -44,7 +44,7 @@ enum class ReasoningFormat {
   kGranite,         // "Here is my thought process:" ... "Here is my response:", or <think> and <response>
   kMistral,         // [THINK]...[/THINK]
   kGemma4,          // <|channel>thought ... <channel|>
-  kInterleaved,     // <think> may open at any place of an answer: MiniMax-M2
+  kInterleaved,     // <think> may open anywhere in an answer: MiniMax-M2
   kCommand3,        // <|START_THINKING|>...<|END_THINKING|>, then perhaps <|START_RESPONSE|>...: Command R7B, Command A
 };
 
@@ -67,7 +67,7 @@ std::string ReasoningFormatNames();
 std::string NameOf(ToolFormat format);
 std::string NameOf(ReasoningFormat format);
 
-/// True if calls may contain values without type marks, so that only the tool's schema tells the types.
+/// True if calls may contain values without type marks, so that the types follow only from the tool's schema.
 bool HasBareValues(ToolFormat format);
 
 /// True if a call lists its arguments by name, as in Python: f(a=1). Such calls cannot obey schema keywords about the
@@ -85,8 +85,8 @@ struct ReasoningMarks {
 };
 ReasoningMarks MarksOf(ReasoningFormat format);
 
-/// The text that opens thoughts, and the text to add when thoughts are cut short. Both begin with a control token.
-/// BoundsOf returns nullopt for formats whose marks are ordinary words.
+/// The text that opens thoughts, and the text that ends thoughts when they are cut short. Both begin with a control
+/// token. BoundsOf returns nullopt for formats whose marks are ordinary words.
 struct ThoughtBounds {
   std::string open, close;
 };

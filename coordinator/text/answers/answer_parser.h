@@ -39,9 +39,10 @@ class AnswerParser {
   virtual void Push(std::string_view text, AnswerParts& out) = 0;
   /// Ends the answer. cut: the length limit ended it, so its last call may be incomplete.
   virtual void Finish(bool cut, AnswerParts& out) = 0;
-  /// True when the text so far ends inside thoughts.
+  /// True when the text parsed until now ends inside thoughts.
   virtual bool in_reasoning() const { return false; }
-  /// True when the text so far ends in a call, in a mark around calls, or in text that may become either.
+  /// True when the text parsed until now ends in a call, in a mark around calls, or in text that may become one of
+  /// them.
   virtual bool in_attempt() const { return false; }
   /// Returns the bytes that the parser holds back until more text arrives, including text that it has converted.
   virtual size_t held_bytes() const = 0;

@@ -18,11 +18,11 @@ inline constexpr const char* kBlanksBefore = "[ \\t\\r\\n]{0,4}";
 std::string BesideWords(const std::vector<std::string>& words, std::string_view never_first, std::string_view never);
 
 /// Returns a regular expression for any text that does not contain `mark`. The first byte of `mark` must not occur in
-/// the rest of `mark`.
+/// it again.
 std::string TextWithoutMark(std::string_view mark);
 
 /// Returns a regular expression for the beginning of an answer that is no call in the format `llama3_json`: the answer
-/// does not begin with a brace, or its object's first key is not one that calls have, or the object names none of the
+/// does not begin with a brace, or the first key of its object is no key of a call, or the object names none of the
 /// tools. marks: further texts that must not begin the answer. never: bytes that must not occur.
 std::string WordsBesideJsonCalls(const std::vector<std::string>& tools, std::vector<std::string> marks,
                                  std::string_view never);

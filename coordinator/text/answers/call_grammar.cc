@@ -124,8 +124,8 @@ OrderedJson Marked(const CallConstraint& constraint, const CallWriter& writer) {
   return Triggered(writer.build(), use, marker, calls, end);
 }
 
-/// Returns the format of gpt-oss's messages: any number of thoughts, comments and calls, and at the end the final
-/// answer or a call.
+/// Returns the format of gpt-oss's messages: any number of thoughts, comments and calls, and then the final answer or a
+/// call.
 OrderedJson Messages(const ToolUse& use, const CallWriter& writer) {
   const TagBuilder& build = writer.build();
   const OrderedJson text = HarmonyText(build), call = writer.Calls(false);

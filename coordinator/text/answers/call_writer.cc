@@ -111,7 +111,7 @@ OrderedJson CallWriter::Call(size_t tool) const {
   }
 }
 
-/// Returns the format of a call of gpt-oss. The recipient may stand before or after the channel.
+/// Returns the format of a call of gpt-oss. The recipient may be written before or after the channel.
 OrderedJson CallWriter::HarmonyCall(const std::string& name, const OrderedJson& arguments) const {
   const std::string to = " to=functions." + name;
   std::vector<OrderedJson> heads, types;

@@ -9,13 +9,13 @@
 namespace quire {
 
 /// Converts the arguments of Gemma 4's calls, {key:<|"|>text<|"|>,other:[1,true]}, into a JSON object, while they
-/// arrive. Keys and strings may also stand in quotation marks, as in JSON. A word without quotation marks is a number,
-/// a literal, or a value whose type the tool's schema gives.
+/// arrive. Keys and strings may also have quotation marks, as in JSON. A word without quotation marks is a number, a
+/// literal, or a value whose type the tool's schema gives.
 class GemmaArguments {
  public:
   enum class Status { kMore, kDone, kError };
 
-  /// tool: the called tool, whose schema gives the types of words without quotation marks.
+  /// tool: the called tool. Its schema gives the types of words without quotation marks.
   explicit GemmaArguments(const Tool* tool) : tool_(tool) {}
 
   /// Reads from the front of `text`, which begins where the last reading ended. Adds the number of bytes read to

@@ -25,7 +25,7 @@ std::string RecipientOf(std::string_view head) {
 }
 
 /// Removes abandoned channels from a message's head. A model sometimes begins a channel anew; then only the last
-/// channel counts. If the last channel has the first channel's name but no recipient, the result keeps the first
+/// channel counts. If the last channel has the first channel's name but no recipient, the result has the first
 /// channel's recipient.
 std::string WithOneChannel(const std::string& head) {
   const size_t first = head.find(kChannel), last = head.rfind(kChannel);

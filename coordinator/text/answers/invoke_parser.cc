@@ -75,7 +75,7 @@ class InvokeParser : public XmlCallsParser {
     return true;
   }
 
-  /// Parses the text between a parameter's name and its value: the rest of the tag.
+  /// Parses the text between a parameter's name and its value, up to the end of the tag.
   bool BeforeValue() override {
     if (rest().empty() || CutInTag({">", kIsString, kIsNoString})) {
       if (is_cut()) CutArgument("");

@@ -12,10 +12,10 @@ namespace {
 /// The texts with which a format surrounds its calls.
 struct Manner {
   std::vector<std::string> opens;   // texts that are followed by calls
-  std::vector<std::string> closes;  // texts of which one stands after a call or a list; models may omit it
+  std::vector<std::string> closes;  // texts that may end a call or a list; models may omit them
   bool lists = false;               // calls may form a JSON list
   bool named = false;               // a call may also be name[ARGS]{...}
-  bool bare = false;                // a call may begin the answer; further calls follow at once or after ; or ,
+  bool bare = false;                // a call may begin the answer; the next one follows directly or after ; or ,
   std::string_view name = "name";   // the member with the function's name
 };
 

@@ -69,7 +69,8 @@ class LiteralReader {
   }
   bool IsQuote(size_t at) const { return at < text_.size() && (text_[at] == '"' || text_[at] == '\''); }
 
-  /// Returns the letters before a string's quotation mark, such as r or b; nullopt when no string begins here.
+  /// Returns the letters before a string's quotation mark, such as r or b; nullopt when no string begins at the current
+  /// position.
   std::optional<std::string_view> Prefix() const {
     size_t end = at_;
     while (end < text_.size() && end < at_ + 2 && std::isalpha(static_cast<unsigned char>(text_[end])) != 0) ++end;
@@ -185,7 +186,7 @@ class LiteralReader {
     const size_t digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
     if (digits > 0 && Character(digits, value)) return;
     const size_t which = kEscapes.find(c);
-    if (which == std::string_view::npos) value += '\\';  // Python keeps unknown escapes unchanged
+    if (which == std::string_view::npos) value += '\\';  // Python does not change unknown escapes
     value += which == std::string_view::npos ? c : kMeant[which];
   }
 

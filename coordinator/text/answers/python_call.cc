@@ -26,8 +26,8 @@ bool IsArgumentName(const std::string& name) {
          std::ranges::all_of(name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; });
 }
 
-/// Returns the first $ref that does not lead into the schema's definitions; empty when there is none. Such a reference
-/// cannot be followed, because the schema of a single argument gets a copy of the definitions only.
+/// Returns the first $ref that does not lead into the schema's definitions; empty when there is none. The schema of a
+/// single argument has a copy of the definitions only, so such a reference leads nowhere.
 std::string ForeignReference(const OrderedJson& schema) {
   if (!schema.is_structured()) return "";
   for (const auto& [key, value] : schema.items()) {
@@ -43,7 +43,7 @@ std::string ForeignReference(const OrderedJson& schema) {
 /// The style in which a format writes calls with named arguments: Python's or Gemma's.
 struct CallStyle {
   const char *open, *assign, *separator, *close;  // texts around and between arguments
-  const char* quote;  // the quotation mark around strings whose schema leaves them free; null: JSON strings
+  const char* quote;  // the quotation mark around strings without constraints; null: JSON strings
   bool python;        // true: writes True and False in place of true and false
 };
 
@@ -58,8 +58,8 @@ bool IsFreeText(const OrderedJson& schema) {
          std::ranges::none_of(kAsking, [&](const char* keyword) { return schema.contains(keyword); });
 }
 
-/// Returns the format of an argument's value. `schema` describes the value. It is a part of `whole`, to whose
-/// definitions it may refer.
+/// Returns the format of an argument's value. `schema` describes the value. It is a part of `whole` and may refer to
+/// the definitions in `whole`.
 OrderedJson ArgumentValue(const TagBuilder& build, const CallStyle& style, const OrderedJson& schema,
                           const OrderedJson& whole) {
   if (!schema.is_object()) return ValueOf(schema, "json");

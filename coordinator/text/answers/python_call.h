@@ -16,8 +16,8 @@ std::string WhyNoPythonCall(const OrderedJson& schema);
 /// JSON except for True and False. schema: an object schema for which WhyNoPythonCall is empty; null: any arguments.
 OrderedJson PythonCall(const TagBuilder& build, const std::string& name, const OrderedJson& schema);
 
-/// Returns the grammar of one call of Gemma 4: name{key:value,...}. Strings that the schema does not constrain stand
-/// between <|"|>; other values are JSON.
+/// Returns the grammar of one call of Gemma 4: name{key:value,...}. Strings that the schema does not constrain have
+/// <|"|> as quotation marks; other values are JSON.
 OrderedJson GemmaCall(const TagBuilder& build, const std::string& name, const OrderedJson& schema);
 
 }  // namespace quire

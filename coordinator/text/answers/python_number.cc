@@ -27,7 +27,7 @@ std::optional<std::string> Decimal(std::string_view digits, int base) {
   return decimal;
 }
 
-/// Returns the word without underscores between digits; nullopt when an underscore stands elsewhere.
+/// Returns the word without underscores between digits; nullopt when an underscore is not between digits.
 std::optional<std::string> WithoutUnderscores(std::string_view word) {
   std::string plain;
   for (size_t i = 0; i < word.size(); ++i) {

@@ -13,7 +13,7 @@ namespace {
 struct PythonManner {
   std::vector<std::string> opens;  // text before calls; empty: the calls are the whole answer
   std::string closes;              // text after all calls
-  bool lists;                      // true: calls stand in brackets, separated by commas; false: each call has a line
+  bool lists;                      // true: calls are in brackets, separated by commas; false: each call has a line
 };
 
 PythonManner PythonMannerOf(ToolFormat format) {

@@ -1,4 +1,4 @@
-// Parser that separates thoughts, which stand between marks, from the rest of the answer.
+// The parser in this file separates thoughts, which are between marks, from the other text of an answer.
 #include <algorithm>
 #include <functional>
 #include <iterator>
@@ -55,7 +55,7 @@ class ReasoningParser : public AnswerParser {
   enum class State { kBefore, kInside, kAfter, kAnswer };
   enum class Call { kNone, kTried, kBegun };
 
-  /// True when marks stand around the words of every answer, even of an answer without thoughts.
+  /// True when the words of every answer are between marks, even without thoughts.
   bool has_response() const { return format_ == ReasoningFormat::kCommand3; }
   bool may_think_again() const { return format_ == ReasoningFormat::kInterleaved; }
 
@@ -200,7 +200,7 @@ class ReasoningParser : public AnswerParser {
       if (may_open && !at_end_ && text.size() < mark.size() && mark.starts_with(text)) return false;
       const bool opens = may_open && text.starts_with(mark);
       if (opens) waiting_.erase(0, blanks + mark.size());
-      // Without a mark here, the prompt may have opened the words, so the closing mark is searched.
+      // If the answer does not begin with a mark, the prompt may have ended with it, so the closing mark is searched.
       if (opens || has_response()) response_.emplace(marks_.response_end, opens);
     }
     state_ = State::kAnswer;
@@ -242,7 +242,7 @@ class ReasoningParser : public AnswerParser {
     return true;
   }
 
-  /// Returns the length of the longest end of waiting_ that may be the beginning of the mark.
+  /// Returns the length of the longest end of waiting_ that may be the beginning of the mark; 0: none.
   size_t Overlap(std::string_view mark) const {
     for (size_t length = std::min(waiting_.size(), mark.size() - 1); length > 0; --length) {
       if (waiting_.ends_with(mark.substr(0, length))) return length;
@@ -287,7 +287,7 @@ class ReasoningParser : public AnswerParser {
   bool opened_again_ = false;
   bool thought_ = false;                   // part of these thoughts was emitted
   bool thought_before_ = false;            // part of earlier thoughts was emitted
-  std::optional<ResponseWords> response_;  // the answer's words stand between marks of their own
+  std::optional<ResponseWords> response_;  // set when the answer's words may have marks around them
 };
 
 }  // namespace

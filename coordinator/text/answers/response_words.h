@@ -10,8 +10,8 @@ namespace quire {
 /// next to either mark.
 class ResponseWords {
  public:
-  /// close: the mark after the words. opened: a mark stood before the words. Without a mark before the words, the words
-  /// keep their leading whitespace.
+  /// close: the mark after the words. opened: there was a mark before the words. Without it, leading whitespace belongs
+  /// to the words.
   ResponseWords(std::string close, bool opened) : close_(std::move(close)), worded_(!opened) {}
 
   /// Takes words from the front of `waiting` and returns them. at_end: no more text will come. Leaves text at the end

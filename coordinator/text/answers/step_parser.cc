@@ -14,7 +14,8 @@ namespace {
 constexpr int kMaxCalls = 128;
 constexpr size_t kDrop = 4096;  // most consumed bytes that stay in the buffer
 
-/// Returns the length of the longest end of `text` that may be the beginning of `mark`.
+/// Returns the length of the longest end of `text` that may be the beginning of `mark`; 0: none. The whole mark is not
+/// such an end.
 size_t OverlapAtEnd(std::string_view text, std::string_view mark) {
   for (size_t length = std::min(text.size(), mark.size() - 1); length > 0; --length) {
     if (text.ends_with(mark.substr(0, length))) return length;

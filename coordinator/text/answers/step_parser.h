@@ -23,7 +23,7 @@ class StepParser : public AnswerParser {
   /// tools: the callable tools; null: none.
   explicit StepParser(std::shared_ptr<const ToolUse> tools) : tools_(std::move(tools)) {}
 
-  /// Consumes text from the front of rest(). Returns false when it needs more text, or when nothing is left at the end.
+  /// Consumes text from the front of rest(). Returns false when it needs more text, or when no text is left at the end.
   virtual bool Step() = 0;
   /// Makes the parser treat the following text as plain text. Called after a failed attempt at a call.
   virtual void BackToText() = 0;
@@ -41,11 +41,11 @@ class StepParser : public AnswerParser {
   bool SkipSpace();
 
   enum class Match { kYes, kNo, kUnknown };
-  /// Returns whether `text` stands at rest()[offset]; kUnknown: more text is needed.
+  /// Returns whether `text` is at rest()[offset]; kUnknown: more text is needed.
   Match Peek(std::string_view text, size_t offset = 0) const;
-  /// Returns whether `text` stands at the front of rest(). Skips `text` for kYes. kUnknown: more text is needed.
+  /// Returns whether rest() begins with `text`. Skips `text` for kYes. kUnknown: more text is needed.
   Match Take(std::string_view text);
-  /// Like Take, for the closing text of a call. If the answer was cut inside the text, the text counts as complete.
+  /// Does what Take does, for a call's closing text. If the answer was cut inside that text, it counts as complete.
   Match TakeClosing(std::string_view text);
   /// Consumes the text before the mark and the mark itself. Returns the text; nullopt while the mark is missing.
   std::optional<std::string> TakeUntil(std::string_view mark);
@@ -85,7 +85,7 @@ class StepParser : public AnswerParser {
   std::shared_ptr<const ToolUse> tools_;
   std::string waiting_;
   size_t at_ = 0;                  // bytes of waiting_ consumed
-  size_t searched_ = 0;            // leading bytes of rest() known to hold no mark
+  size_t searched_ = 0;            // leading bytes of rest() that hold no mark
   std::optional<size_t> attempt_;  // offset in waiting_ where the call began
   bool at_end_ = false, cut_ = false;
   const Tool* tool_ = nullptr;  // tool of the current call; null: none

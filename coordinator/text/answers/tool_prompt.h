@@ -23,8 +23,8 @@ std::string ToolPrompt(const JsonCallForm& form, const OrderedJson& tools);
 /// Returns the calls of an earlier answer in the model's format. calls: in OpenAI's form, with arguments as text.
 std::string CallsText(const JsonCallForm& form, const OrderedJson& calls);
 
-/// Returns the text of calls in any format; nullopt for formats whose calls this program cannot write because they are
-/// neither JSON nor Python between marks.
+/// Returns the text of calls in any format; nullopt for formats whose calls are neither JSON nor Python between marks:
+/// this program cannot write them.
 std::optional<std::string> CallsText(ToolFormat format, const OrderedJson& calls);
 
 /// Returns the result of a call as the text of a user message. name: the function's name; empty if unknown.

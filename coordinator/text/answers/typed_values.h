@@ -14,11 +14,11 @@ namespace quire {
 struct PlainSchema;
 struct Tool;
 
-/// Caches the types that schemas give to parameters, for the parameters that answers of one request have named.
-/// Thread-safe. Reading all types is limited to kWork units of schema work (comm/schema/schema_work.h), and reading one
-/// parameter's type to half of the units that are left. A parameter beyond this limit is treated as if it had no
-/// schema. The cache keeps types that together took at most kMostKept units, about 5 MB. Other types are read anew each
-/// time, because a model may invent any number of names.
+/// Caches the types that schemas give to parameters, for the parameters that answers of one request have named. The
+/// class is thread-safe. Reading all types is limited to kWork units of schema work (comm/schema/schema_work.h), and
+/// reading one parameter's type to half of the units that are left. A parameter beyond this limit is treated as if it
+/// had no schema. The cache stores types that together took at most kMostKept units, about 5 MB. Other types are read
+/// anew each time, because a model may invent any number of names.
 class ParameterTypes {
  public:
   static constexpr int64_t kWork = 500'000, kMostKept = 50'000;

@@ -52,12 +52,13 @@ class XmlCallsParser : public StepParser {
   /// Returns the beginning of a value's JSON, for a value inside which the answer was cut.
   virtual std::string TypedCut(std::string_view value) const;
 
-  /// Returns whether rest()[at] begins a text that can only follow a value. Called for values without a closing tag.
+  /// Returns whether the text at rest()[at] is one that can only follow a value. Called for values without a closing
+  /// tag.
   virtual Match FollowsValue(size_t at) const = 0;
-  /// Returns whether `open`, the name of a parameter without a value, and `close` stand at rest()[at]. If the
+  /// Returns whether rest()[at] begins with `open`, the name of a parameter without a value, and `close`. If the
   /// function's schema lists no parameters, any name counts at the beginning of a line.
   Match NamesParameter(std::string_view open, std::string_view close, size_t at) const;
-  /// Returns whether `tag` stands at rest()[at], followed by whitespace and then by `next` or the end.
+  /// Returns whether `tag` is at rest()[at], followed by whitespace and then by `next` or the end.
   Match StandsBefore(std::string_view tag, std::string_view next, size_t at) const;
 
   bool is_cut() const { return at_end() && cut(); }
@@ -78,15 +79,15 @@ class XmlCallsParser : public StepParser {
   /// True when a grammar constrains the call. Then all tags of the call are present, and values may contain text like
   /// tags.
   bool is_kept() const;
-  /// The end of a value: its offset in rest(), and the number of bytes of the closing tag there (0: no closing tag).
+  /// The end of a value: its offset in rest(), and the bytes of the closing tag at this offset (0: no closing tag).
   struct ValueEnd {
     size_t at, tag;
   };
   /// Returns the end of the value that is being read; nullopt when the value has no end yet.
   std::optional<ValueEnd> FindValueEnd();
-  /// Returns whether `tag` stands at rest()[at]; kUnknown: more text is needed, or the answer was cut in the tag.
+  /// Returns whether `tag` is at rest()[at]; kUnknown: more text is needed, or the answer was cut in the tag.
   Match PeekTag(std::string_view tag, size_t at) const;
-  /// Returns rest(). If rest() ends with the beginning of one of these tags, leaves that beginning out.
+  /// Returns rest(). If rest() ends with the beginning of one of these tags, leaves this unfinished tag out.
   std::string_view WithoutBegunTag(std::initializer_list<std::string_view> tags) const;
   void CutKey(std::initializer_list<std::string_view> marks);
   std::string BeginOfArgument(const std::string& member) const { return (given_.empty() ? "" : ", ") + member; }

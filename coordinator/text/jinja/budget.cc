@@ -55,7 +55,8 @@ void Budget::CheckOutput(size_t bytes) const {
 }
 
 void Budget::TooDeep() {
-  // The constructor throws, so this Level's destructor will not run and the depth must be decremented here.
+  // Level's constructor called this function and will throw, so its destructor does not run, and this function must
+  // decrement the depth.
   --depth_;
   Fail("the template nests too deep: more than {} levels of statements, expressions, macros and values",
        limits_.max_depth);

@@ -19,7 +19,7 @@ struct Limits {
 };
 
 /// Counts the work, bytes and nesting of one rendering. Code that loops, copies or recurses for a template calls the
-/// budget first, which throws Error when a limit is exceeded. Used by one thread.
+/// budget first, which throws Error when a limit is exceeded. Only one thread uses an object of this class.
 class Budget {
  public:
   explicit Budget(Limits limits);

@@ -136,7 +136,7 @@ Value FromJson(const Value& v, const Arguments&, Budget& budget) {
   const std::string& text = TextOf(v, "from_json").text;
   budget.Walk(text.size());
   ParseJson(text, "from_json",
-            {.max_depth = kMaxJsonDepth, .max_nodes = kMaxJsonNodes});  // limits only; the next parse keeps order
+            {.max_depth = kMaxJsonDepth, .max_nodes = kMaxJsonNodes});  // checks limits; the next parse keeps order
   budget.MakeItems(text.size() / 2);                                    // the most values that the text can hold
   return Value::FromJson(ParseExactJson(text), MarkedText::kFromUser);
 }

@@ -17,7 +17,7 @@ Value Folded(const Value& value, Budget& budget) {
 }
 
 /// Returns item.a.b for the attribute "a.b", item[1] for the attribute 1, and the item itself without an attribute. If
-/// `otherwise` is not null, it takes the place of undefined values.
+/// `otherwise` is not null, it replaces each undefined value on the way.
 Value AttributeOf(const Value& item, const Value* attribute, const Value* otherwise, Budget& budget) {
   if (attribute == nullptr || attribute->IsNone()) return item;
   const auto step = [&](const Value& from, const Value& name) {
@@ -65,7 +65,7 @@ Keyed WithKeys(const Value& input, const Value* attribute, bool case_sensitive, 
 
 Value SortedItems(Keyed keyed, bool reverse, Budget& budget) {
   const auto less = [&](const auto& x, const auto& y) { return Value::Less(x.first, y.first, budget); };
-  // Items that are equal keep their order, even when the sorting is reversed.
+  // Items that are equal stay in their order, even when the sorting is reversed.
   if (reverse) std::reverse(keyed.begin(), keyed.end());
   std::stable_sort(keyed.begin(), keyed.end(), less);
   if (reverse) std::reverse(keyed.begin(), keyed.end());

@@ -18,7 +18,7 @@ Value DictSorted(const Value& input, const Arguments& arguments, Budget& budget)
 /// Returns the smallest or largest item; if several items are equal, the first of them. Returns an undefined value when
 /// there are no items.
 Value Extreme(const Value& input, const Arguments& arguments, bool largest, Budget& budget);
-/// Returns the items without repetitions: keeps the first of equal items.
+/// Returns the items without repetitions: the first of each set of equal items.
 Value Unique(const Value& input, const Arguments& arguments, Budget& budget);
 Value JoinItems(const Value& input, const Arguments& arguments, Budget& budget);
 Value Sum(const Value& input, const Arguments& arguments, Budget& budget);

@@ -9,7 +9,7 @@ namespace quire::jinja {
 
 namespace {
 
-/// Converts every character to the case that `choose` returns for it. Each result keeps the mark of its character
+/// Converts every character to the case that `choose` returns for it. Each result has the mark of its character
 /// (MarkedText::marks).
 template <class Choose>
 MarkedText InCases(const MarkedText& text, Budget& budget, const Choose& choose) {

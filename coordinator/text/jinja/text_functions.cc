@@ -24,7 +24,7 @@ Value Part(const MarkedText& text, size_t begin, size_t count, Budget& budget) {
 using Spans = std::vector<std::pair<size_t, size_t>>;
 
 /// Finds the words that blanks separate. If max_splits >= 0, splits at most max_splits times, from the left or from the
-/// right; the rest is one range.
+/// right; the text that is left is one range.
 Spans WordsOf(std::string_view text, int64_t max_splits, bool from_right, Budget& budget) {
   budget.Walk(text.size());
   Spans words;
@@ -241,7 +241,7 @@ MarkedText Indent(const MarkedText& text, const std::string& prefix, bool first_
                   Budget& budget) {
   const MarkedText mark(prefix, MarkedText::kTrusted), newline("\n", MarkedText::kTrusted);
   MarkedText whole = text;
-  whole += newline;  // keeps a line break at the end
+  whole += newline;  // a line break at the text's end stays
   MarkedText out = first_line ? mark : MarkedText();
   const List lines = Lines(whole, false, budget);
   for (size_t i = 0; i < lines.size(); ++i) {

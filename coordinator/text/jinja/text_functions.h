@@ -4,8 +4,8 @@
 
 namespace quire::jinja {
 
-// Text functions as in Python. The bytes of results keep their marks (MarkedText::marks). All functions charge the
-// budget.
+// Text functions as in Python. The bytes of results have the marks of their origin (MarkedText::marks). All functions
+// charge the budget.
 
 /// Byte positions of a text's characters. Needs no memory for ASCII text.
 class CharacterIndex {
@@ -18,7 +18,7 @@ class CharacterIndex {
 
  private:
   int64_t size_ = 0;
-  std::vector<uint32_t> starts_;  // offsets of characters and of the end; empty: all have one byte
+  std::vector<uint32_t> starts_;  // offsets of the characters and of the text's end; empty: all have one byte
 };
 
 enum class Side { kBoth, kLeft, kRight };
@@ -49,9 +49,9 @@ int64_t NumWords(const MarkedText& text, Budget& budget);
 /// Returns Python's str.format of the text, with the placeholders {}, {NUMBER} and {NAME}. Throws Error for a
 /// placeholder without an argument, and for conversions, format specifications and attributes, which are unsupported.
 MarkedText Format(const MarkedText& text, const List& positional, const NamedArguments& named, Budget& budget);
-/// Returns Python's text % value: uses a list's items in turn, a mapping's values by name, or the value itself. Throws
-/// Error for a conversion other than %, s, r, d, i, u, x, X, o, f, F, e, E, g, G, for a conversion without a value, and
-/// for unused values (except a mapping's).
+/// Returns Python's text % value: uses a list's items one after another, a mapping's values by name, or the value
+/// itself. Throws Error for a conversion other than %, s, r, d, i, u, x, X, o, f, F, e, E, g, G, for a conversion
+/// without a value, and for unused values (except a mapping's).
 MarkedText FormatPercent(const MarkedText& text, const Value& value, Budget& budget);
 /// True when the text is not empty and `is` returns true for all its characters.
 bool AllCharacters(const MarkedText& text, bool (*is)(char32_t), Budget& budget);

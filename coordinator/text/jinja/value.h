@@ -110,7 +110,7 @@ class Value {
   double Number() const;
   /// Returns an integer, or a boolean as 0 or 1. Throws Error, which names `what`, for values of other types.
   int64_t Integer(const char* what) const;
-  /// Returns the value as Python's str() prints it; texts inside keep their marks.
+  /// Returns the value as Python's str() prints it; texts in it have their marks.
   TextPointer ToText(Budget& budget) const;
   /// Returns the value as Python's repr() prints it.
   TextPointer ToReprText(Budget& budget) const;
@@ -125,7 +125,8 @@ class Value {
     const auto* dict = std::get_if<std::shared_ptr<Dict>>(&data_);
     return dict == nullptr ? 0 : dict->use_count();
   }
-  /// True when `a` sorts before `b`. Both must be numbers, texts, lists or tuples; throws Error for other pairs.
+  /// True when `a` sorts before `b`. Throws Error unless `a` and `b` are both numbers, both texts, both lists or both
+  /// tuples.
   static bool Less(const Value& a, const Value& b, Budget& budget);
 
  private:
@@ -149,7 +150,7 @@ struct JsonStyle {
   bool ensure_ascii = false, sort_keys = false;
 };
 
-/// Returns a value as JSON; texts keep their marks. Throws Error for values that JSON cannot express.
+/// Returns a value as JSON; the bytes of texts have their marks. Throws Error for values that JSON cannot express.
 MarkedText ToJsonText(const Value& value, const JsonStyle& style, Budget& budget);
 
 }  // namespace quire::jinja

@@ -23,8 +23,8 @@ std::string FloatText(double d) {
   return text;
 }
 
-/// Returns the escape of a character in JSON or in Python's repr; empty when the character stands for itself. `quote`:
-/// the quotation mark around the text. `ascii`: also escapes characters beyond ASCII (JSON only).
+/// Returns the escape of a character in JSON or in Python's repr; empty when the character is not escaped. `quote`: the
+/// quotation mark around the text. `ascii`: also escapes characters beyond ASCII (JSON only).
 std::string EscapeOf(char32_t c, bool json, char quote, bool ascii) {
   switch (c) {
     case '\\':
@@ -149,7 +149,7 @@ class Printer {
     out_ += Plain(line);
   }
 
-  /// Prints a quoted text with the escapes of JSON or Python's repr. Escapes keep the marks of their characters
+  /// Prints a quoted text with the escapes of JSON or Python's repr. Escapes have the marks of their characters
   /// (MarkedText::marks).
   void WriteQuoted(const MarkedText& in) {
     const std::string_view bytes = in.text;
@@ -158,7 +158,7 @@ class Printer {
     budget_.Walk(bytes.size());
     budget_.MakeText(bytes.size());
     out_ += Plain(std::string(1, quote));
-    size_t plain = 0;  // bytes from here on need no escape
+    size_t plain = 0;  // the bytes from this offset on need no escape
     for (size_t at = 0; at < bytes.size();) {
       const Utf8Step step = NextUtf8(bytes.substr(at));
       const std::string escape = step.valid ? EscapeOf(step.character, json_, quote, style_.ensure_ascii) : "";

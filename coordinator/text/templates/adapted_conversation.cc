@@ -234,8 +234,8 @@ OrderedJson& Member(OrderedJson& object, const char* name, const OrderedJson& ot
   return member;
 }
 
-/// Completes a property's schema and all schemas in it: adds a missing description, keeps one type (the first that is
-/// not "null"), and turns additionalProperties or items that are no object into {"type": "string"}.
+/// Completes a property's schema and all schemas in it: adds a missing description, reduces several types to the first
+/// that is not "null", and turns additionalProperties or items that are no object into {"type": "string"}.
 void CompleteProperty(OrderedJson& schema) {
   if (!schema.is_object()) schema = OrderedJson::object();
   Member(schema, "description", "");

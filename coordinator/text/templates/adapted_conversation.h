@@ -8,8 +8,8 @@
 namespace quire {
 
 /// Converts a conversation into the form that a template with these traits expects, without losing content. If `makes`
-/// is given, it is called before each text is made, with the number of bytes that the text needs, and at least once for
-/// each message. Exceptions of `makes` end the conversion.
+/// is given, it is called with the number of bytes of each text before the text is made, and at least once for each
+/// message. Exceptions of `makes` end the conversion.
 Conversation AdaptedTo(const TemplateTraits& traits, const Conversation& conversation,
                        const std::function<void(size_t bytes)>& makes = {});
 

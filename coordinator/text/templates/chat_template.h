@@ -23,7 +23,7 @@ struct RenderWatch {
 };
 
 /// A model's own chat template, which turns a conversation into a prompt in the form on which the model was trained.
-/// Immutable; safe to share between threads.
+/// The class is immutable, so threads can share an object.
 class ChatTemplate {
  public:
   /// Parses the template. Throws Error when the template is missing or uses an unsupported construct.

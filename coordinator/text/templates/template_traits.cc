@@ -18,7 +18,7 @@ OrderedJson Ask() { return {{"role", "user"}, {"content", "ask"}}; }
 
 OrderedJson AskAgain() { return {{"role", "user"}, {"content", "probe_again"}}; }
 
-/// Returns a tool list with one tool, whose function has these members besides its name.
+/// Returns a tool list with one tool. Its function has these members besides the name.
 OrderedJson Offered(const char* members) {
   return OrderedJson::parse(std::string(R"([{"type":"function","function":{"name":"probe_name")") + members + "}}]");
 }

@@ -11,7 +11,7 @@ namespace quire {
 struct TemplateTraits {
   bool tools = false;         // shows the offered tools
   bool tool_calls = false;    // shows calls of earlier answers
-  bool tool_results = false;  // shows turns of the role tool
+  bool tool_results = false;  // shows messages of the role tool
   bool shows_system = false;  // shows a system message in front
   /// text_arguments: the template expects calls' arguments as text, not as objects. null_content: the template expects
   /// null content beside calls.

@@ -63,7 +63,7 @@ std::vector<TextPart> CutAtTokens(std::string_view text, const AddedTokenFinder&
     at = end;
     const bool inside_word = (begin > 0 && IsWordCharacter(CharacterAt(text, PreviousCharacter(text, begin)))) ||
                              (end < text.size() && IsWordCharacter(CharacterAt(text, end)));
-    if (found.token->single_word && inside_word) continue;  // as in HF, no shorter token is tried here
+    if (found.token->single_word && inside_word) continue;  // as in HF, no shorter token is tried at this position
     while (found.token->left_strip && begin > from && IsSpace(CharacterAt(text, PreviousCharacter(text, begin))))
       begin = PreviousCharacter(text, begin);
     while (found.token->right_strip && end < text.size() && IsSpace(CharacterAt(text, end)))

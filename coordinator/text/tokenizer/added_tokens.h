@@ -13,7 +13,8 @@ namespace quire {
 /// Finds added tokens by their text.
 class AddedTokenFinder {
  public:
-  /// A token and the text by which it is found. `token` must keep its address; only the constructor reads `text`.
+  /// A token and the text by which it is found. `token` must outlive the finder at the same address; only the
+  /// constructor reads `text`.
   struct Entry {
     std::string_view text;
     const AddedToken* token;

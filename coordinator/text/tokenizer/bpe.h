@@ -55,7 +55,7 @@ class Bpe {
   bool fuses_unknown_ = false;
   std::vector<Merge> merges_ = std::vector<Merge>(2);
   size_t num_merges_ = 0;
-  uint64_t secret_ = NewSecret();  // keeps model files from choosing keys that collide
+  uint64_t secret_ = NewSecret();  // so that model files cannot have keys chosen to collide
 };
 
 }  // namespace quire

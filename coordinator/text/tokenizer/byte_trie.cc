@@ -4,7 +4,7 @@
 
 namespace quire {
 
-/// Builds the array node by node, and chooses the entries of all children of a node at once. The texts are sorted, so
+/// Builds the array node by node, and chooses the entries of all children of a node together. The texts are sorted, so
 /// the texts below a node of depth `depth` are a contiguous range with the same first `depth` bytes.
 class ByteTrie::Builder {
  public:

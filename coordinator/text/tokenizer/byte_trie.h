@@ -37,7 +37,7 @@ class ByteTrie {
  private:
   struct Node {
     uint32_t base = 0;
-    uint32_t parent = kNone;  // kNone: a free place
+    uint32_t parent = kNone;  // kNone: the entry is free
     int32_t value = -1;
   };
   class Builder;

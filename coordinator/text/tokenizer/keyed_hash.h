@@ -13,7 +13,7 @@ struct KeyedHash {
   size_t operator()(std::string_view text) const;
 };
 
-/// Returns a random key for a hash, so that nobody can choose inputs whose hashes collide.
+/// Returns a random key for a hash, so that nobody can choose inputs with colliding hashes.
 uint64_t NewSecret();
 
 }  // namespace quire

@@ -12,7 +12,7 @@ namespace quire {
 struct Metaspace {
   static constexpr std::string_view kMark = "\u2581";
 
-  bool has_bytes = true;  // "<0x0A>" stands for a byte, not for six characters
+  bool has_bytes = true;  // "<0x0A>" means a byte, not six characters
   enum class Front {
     kShown,
     kSpaceDropped,  // decoded text loses one leading space, which the encoder added
@@ -28,10 +28,10 @@ std::string WriteMarks(std::string_view text, bool in_front);
 /// Splits text with marks into pieces: at every mark (every_mark), or only at the first mark of each run.
 void CutAtMarks(std::string_view text, bool every_mark, std::vector<std::string_view>& pieces);
 
-/// Returns the token's text with spaces in place of marks.
+/// Returns the token's text with a space for each mark.
 std::string ReadMarks(std::string_view token);
 
-/// Returns the byte that a token such as "<0x0A>" stands for; nullopt for other tokens.
+/// Returns the byte that a token such as "<0x0A>" means; nullopt for other tokens.
 std::optional<unsigned char> ByteOfToken(std::string_view token);
 
 }  // namespace quire

@@ -109,8 +109,8 @@ std::string ReplaceMatches(std::string_view text, const Splitter& pattern, std::
 }
 
 /// Applies the charsmap to each grapheme. If a grapheme of fewer than 6 bytes begins with an entry, the entry's
-/// replacement stands for the whole grapheme, and the grapheme's remaining bytes are lost. In other graphemes each
-/// character is looked up and replaced separately.
+/// replacement replaces the whole grapheme, also the bytes after the entry. In other graphemes each character is looked
+/// up and replaced separately.
 std::string ByGraphemes(std::string_view text, const Charsmap& charsmap, size_t max_bytes) {
   constexpr size_t kShort = 6;
   GrowingText out(max_bytes);

@@ -56,7 +56,7 @@ using NormalizerStep =
                  normalize::BertClean, normalize::BertIdeographs, normalize::BertStrip, normalize::Prepend,
                  normalize::Replace, normalize::Precompiled, normalize::SentencePiece>;
 
-/// Compiled normalizer steps. Immutable; safe to share between threads.
+/// Compiled normalizer steps. The class is immutable, so threads can share an object.
 class Normalizer {
  public:
   /// Compiles the steps. Throws Error when a step's table, pattern or text is invalid or too long, or when there are

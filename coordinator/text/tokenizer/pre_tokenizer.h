@@ -45,7 +45,7 @@ struct Alphabet {};
 using PreTokenizerStep =
     std::variant<pre_tokenize::Split, pre_tokenize::PrefixSpace, pre_tokenize::Marks, pre_tokenize::Alphabet>;
 
-/// Compiled pre-tokenizer steps. Immutable; safe to share between threads.
+/// Compiled pre-tokenizer steps. The class is immutable, so threads can share an object.
 class PreTokenizer {
  public:
   /// Compiles the steps. Throws Error when a pattern is invalid, or when there are too many patterns or steps.

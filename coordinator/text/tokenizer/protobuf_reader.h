@@ -18,8 +18,8 @@ class ProtobufReader {
   class Field {
    public:
     uint32_t number() const { return number_; }
-    /// Return the field's value in the type that the message's definition gives the field. Throw Error with the place
-    /// when the field has another wire type.
+    /// Return the field's value in the type that the message's definition gives the field. Throw Error with the field's
+    /// position when the field has another wire type.
     uint64_t Integer() const;
     bool Flag() const { return Integer() != 0; }
     float Float() const;
@@ -40,8 +40,8 @@ class ProtobufReader {
     size_t at_ = 0;           // offset of the field in the message
   };
 
-  /// Returns the next field, which is valid while this reader exists; nullopt at the end. Throws Error with the place
-  /// when the bytes are no field.
+  /// Returns the next field, which is valid while this reader exists; nullopt at the end of the message. Throws Error
+  /// with the position when the bytes are no field.
   std::optional<Field> Next();
 
  private:

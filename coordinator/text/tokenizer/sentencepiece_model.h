@@ -28,15 +28,15 @@ struct SentencePieceModel {
   std::optional<TokenId> ControlToken(std::string_view text) const;
 };
 
-/// Reads a tokenizer.model file (SentencePiece's ModelProto). Throws Error with the path and the place when the file is
-/// broken or has an unsupported feature.
+/// Reads a tokenizer.model file (SentencePiece's ModelProto). Throws Error with the path and the position when the file
+/// is broken or has an unsupported feature.
 SentencePieceModel ReadSentencePieceModel(std::string_view bytes, const std::string& path);
 
 /// Adds the model's tokens and rules to `data`, as SentencePiece applies them. In addition, control pieces are
 /// recognised in trusted text. Errors begin with `path`.
 void AddSentencePiece(const SentencePieceModel& model, const std::string& path, TokenizerData& data);
 
-/// Returns the merges of SentencePiece's BPE, whose files have no list of merges. Two adjacent pieces merge when the
+/// Returns the merges of SentencePiece's BPE; its files have no list of merges. Two adjacent pieces merge when the
 /// vocabulary contains their joined text. Pairs whose joined text has the highest score merge first.
 std::vector<MergeRule> MergesByScore(const std::vector<SentencePieceModel::Piece>& pieces);
 

@@ -14,7 +14,7 @@ SentencePieceNormalizer::SentencePieceNormalizer(const normalize::SentencePiece&
       user_defined_({rules_.user_defined.begin(), rules_.user_defined.end()}) {}
 
 /// Returns, for each byte of the text, the length of the longest user-defined piece that begins there; 0: no such piece
-/// begins there. Empty when the model has no user-defined pieces.
+/// begins there. The list is empty when the model has no user-defined pieces.
 std::vector<size_t> SentencePieceNormalizer::UserDefinedLengths(std::string_view text) const {
   if (rules_.user_defined.empty()) return {};
   std::vector<size_t> lengths(text.size(), 0);

@@ -10,7 +10,8 @@
 
 namespace quire {
 
-/// The time limit of splitting, for all patterns, pieces and texts together. Used by one thread.
+/// The time limit of splitting, for all patterns, pieces and texts together. Only one thread uses an object of this
+/// class.
 class SplitBudget {
  public:
   /// `text_bytes`: the total size of the texts, which sets the time limit unless `time` is given. `stop` ends the work
@@ -19,7 +20,7 @@ class SplitBudget {
   ~SplitBudget();
 
   /// Call it before each piece of work that uses no pattern, with the number of bytes to process. Throws Stopped when
-  /// `stop` asks for it, and Error when the time is up. Looks at the clock only after enough bytes.
+  /// `stop` asks for it, and Error when the time is up. Reads the clock only after a certain number of bytes.
   void Check(size_t bytes);
 
  private:
@@ -29,11 +30,11 @@ class SplitBudget {
 };
 
 /// Finds the matches of a Perl-style pattern with Unicode properties. Patterns come from models' files, so their time
-/// and memory are limited. Safe to share between threads.
+/// and memory are limited. Threads can share an object.
 class Splitter {
  public:
   /// Compiles the pattern. Throws Error when the pattern is too long, does not compile, or contains \K, which changes
-  /// where a match begins. In the latter two cases the Error names the place in the pattern.
+  /// where a match begins. If the pattern does not compile or contains \K, the Error names the position in the pattern.
   explicit Splitter(const std::string& pattern);
   ~Splitter();
   Splitter(Splitter&&) noexcept;

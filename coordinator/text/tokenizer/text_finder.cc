@@ -21,7 +21,7 @@ ByteTrie TrieOfReversed(const std::vector<std::string_view>& texts) {
   reversed.reserve(texts.size());
   for (const std::string_view text : texts) reversed.emplace_back(text.rbegin(), text.rend());
   std::vector<ByteTrie::Entry> entries;
-  // ByteTrie keeps the last of equal texts, so the texts are added in reverse, and the first one counts.
+  // ByteTrie stores the last of equal texts, so the texts are added in reverse, and the first one counts.
   for (size_t i = texts.size(); i-- > 0;) entries.push_back({reversed[i], static_cast<int32_t>(i)});
   return ByteTrie(std::move(entries));
 }

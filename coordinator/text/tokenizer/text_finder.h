@@ -19,8 +19,8 @@ class TextFinder {
 
   static constexpr uint32_t kNothing = ByteTrie::kRoot;
   /// Returns the automaton's state at `byte`, given the state `behind` at the byte after it (the text is read from its
-  /// end). A state stands for the longest end of one of `texts` that begins at this byte. kNothing stands for none, and
-  /// is the state after the text's last byte.
+  /// end). A state means the longest end of one of `texts` that begins at this byte. kNothing means that none begins
+  /// there; it is also the state after the text's last byte.
   uint32_t Before(char byte, uint32_t behind) const {
     for (;;) {
       const uint32_t next = trie_.Step(behind, byte);

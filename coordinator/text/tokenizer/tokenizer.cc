@@ -245,7 +245,7 @@ Tokenizer::JoinedPair Tokenizer::JoinPair(std::vector<TokenId> first, std::vecto
 void Tokenizer::EncodeWords(std::string_view text, bool is_first, Work& work) const {
   PreTokenizer::Pieces pieces = pre_tokenizer_.Cut(text, is_first, work.bounds.stop, work.budget);
   if (words_are_apart_ && !data_.whole_words_first) {
-    // No merge crosses a mark, so cutting the text there saves time and does not change the tokens.
+    // No merge crosses a mark, so cutting the text at marks saves time and does not change the tokens.
     std::vector<std::string_view> words;
     for (const std::string_view piece : pieces.all) CutAtMarks(piece, false, words);
     pieces.all.swap(words);

@@ -21,8 +21,8 @@
 
 namespace quire {
 
-/// Converts text to tokens (by merges of bytes or characters, a Unigram model or WordPiece), and tokens to bytes.
-/// Immutable; safe to share between threads.
+/// Converts text to tokens (by merges of bytes or characters, a Unigram model or WordPiece), and tokens to bytes. The
+/// class is immutable, so threads can share an object.
 class Tokenizer {
  public:
   explicit Tokenizer(TokenizerData data);
@@ -35,8 +35,8 @@ class Tokenizer {
   /// other added tokens everywhere. Throws Stopped or TooManyTokens as `bounds` say.
   std::vector<TokenId> Encode(const MarkedText& text, const EncodeBounds& bounds = {}) const;
 
-  /// Like Encode, for a raw prompt: all bytes are trusted, and with add_special_tokens the tokenizer's prefix (BOS) and
-  /// suffix are added.
+  /// Does what Encode does, for a raw prompt: all bytes are trusted, and with add_special_tokens the tokenizer's prefix
+  /// (BOS) and suffix are added.
   std::vector<TokenId> EncodePrompt(std::string_view text, bool add_special_tokens,
                                     const EncodeBounds& bounds = {}) const;
 
@@ -44,8 +44,8 @@ class Tokenizer {
     std::vector<TokenId> tokens;
     int second = 0;  // index of the first token of type 1; 0: all tokens have type 0
   };
-  /// Joins the tokens of two texts with special tokens between and around them. To keep to `most` tokens, shortens the
-  /// longer text first, at its end, like HF's "longest_first". Throws Error when the tokenizer joins no pairs.
+  /// Joins the tokens of two texts with special tokens between and around them. To stay within `most` tokens, shortens
+  /// the longer text first, at its end, like HF's "longest_first". Throws Error when the tokenizer joins no pairs.
   JoinedPair JoinPair(std::vector<TokenId> first, std::vector<TokenId> second, size_t most = SIZE_MAX) const;
 
   /// True when the bytes of the text prove, without encoding, that it has more than num_tokens tokens.
@@ -91,9 +91,9 @@ class Tokenizer {
   size_t longest_token_ = 0;        // bytes of the longest token
   bool any_length_ = false;         // texts of any length may have few tokens
   bool words_are_apart_ = false;    // no merge joins text before a mark to the mark
-  // Tokens by their text, for pieces that need no merges. Empty unless whole_words_first is set.
+  // Tokens by their text, for pieces that need no merges; empty unless whole_words_first is set.
   std::unordered_map<std::string, TokenId, KeyedHash, std::equal_to<>> whole_words_;
-  /// as_written_ tokens are searched in the original text, then in_normalized_ tokens in the normalised rest.
+  /// as_written_ tokens are searched in the original text, then in_normalized_ tokens in the other text, normalised.
   AddedTokenFinder as_written_, in_normalized_;
 };
 

@@ -130,7 +130,8 @@ std::string TokenText(const GgufFile& gguf, const TokenizerData& data, const cha
   return data.tokens[static_cast<size_t>(*id)];
 }
 
-/// Returns the values of `key`, one for each token; null when the file lacks the key.
+/// Returns the values of `key`, one for each token; null when the file lacks the key. Throws Error for another number
+/// of values.
 template <class Number>
 const std::vector<Number>* PerToken(const GgufFile& gguf, const char* key, const TokenizerData& data) {
   const auto* numbers = gguf.Find<std::vector<Number>>(key);
@@ -174,7 +175,7 @@ Type TypeOf(int64_t type, const std::string& path) {
   return static_cast<Type>(type);
 }
 
-/// Returns the vocabulary as SentencePiece pieces.
+/// Returns the vocabulary as SentencePiece pieces. Throws Error when a token has no finite score.
 std::vector<SentencePieceModel::Piece> ReadPieces(const GgufFile& gguf, const TokenizerData& data) {
   const auto* scores = PerToken<double>(gguf, "tokenizer.ggml.scores", data);
   if (scores == nullptr) Fail("{}: there are no tokenizer.ggml.scores", gguf.path);
@@ -188,7 +189,7 @@ std::vector<SentencePieceModel::Piece> ReadPieces(const GgufFile& gguf, const To
   return pieces;
 }
 
-/// Reads a vocabulary of SentencePiece's BPE, which has scores in place of a list of merges.
+/// Reads a vocabulary of SentencePiece's BPE, which has scores instead of a list of merges.
 void ReadScores(const GgufFile& gguf, TokenizerData& data) {
   SetMetaspace(gguf, data);
   data.merges = MergesByScore(ReadPieces(gguf, data));
@@ -266,7 +267,7 @@ TokenizerData TokenizerDataFromGguf(const GgufFile& gguf) {
 std::string JoinedTemplates(const std::string& plain, const std::string& with_tools) {
   if (plain.empty() || with_tools.empty() || plain == with_tools) return plain.empty() ? with_tools : plain;
   // Jinja drops the line break at the end of a template, and whitespace next to statements. An empty expression at both
-  // ends of each template keeps its other whitespace.
+  // ends of each template preserves its other whitespace.
   const auto whole = [](const std::string& text) {
     return "{{ '' }}" + text.substr(0, text.size() - (text.ends_with('\n') ? 1 : 0)) + "{{ '' }}";
   };

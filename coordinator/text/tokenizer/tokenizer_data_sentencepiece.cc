@@ -70,8 +70,8 @@ void ForEachCut(std::string_view text, const Known& known, const Each& each) {
   }
 }
 
-/// Throws Error for unused pieces that merges would produce. SentencePiece splits them again, which is not implemented
-/// here; no known model has such a piece.
+/// Throws Error for unused pieces that merges would produce. SentencePiece splits such pieces again, which Quire does
+/// not implement; no known model has such a piece.
 void RefuseUnusedPieces(const SentencePieceModel& model, const std::string& path) {
   const Known known = KnownPieces(model.pieces);
   for (const Piece& piece : model.pieces) {

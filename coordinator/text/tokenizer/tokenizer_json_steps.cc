@@ -15,7 +15,7 @@ namespace {
 
 using pre_tokenize::Split;
 
-/// Calls `read` for each step of a "Sequence", whose member `list` has the steps, or for the node itself if the node is
+/// Calls `read` for each step of a "Sequence" (its member `list` has the steps), or for the node itself if the node is
 /// a single step.
 template <class Read>
 void ForEachStep(const Json& node, const char* list, const Read& read) {

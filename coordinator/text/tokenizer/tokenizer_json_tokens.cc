@@ -18,7 +18,7 @@ using Type = SentencePieceModel::Type;
 
 constexpr int64_t kMaxGap = 4096;  // ids in a row without a token
 
-/// Returns a token id given as a member name.
+/// Returns a token id given as a member name. Throws Error when the name is no token id.
 TokenId ReadNamedId(const std::string& name, const std::string& path) {
   int64_t id = -1;
   const auto read = std::from_chars(name.data(), name.data() + name.size(), id);

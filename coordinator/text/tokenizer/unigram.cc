@@ -13,7 +13,7 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kMaxPieceBytes = 256;  // longest piece; every position may look so far ahead
+constexpr size_t kMaxPieceBytes = 256;  // longest piece; each position may read this many bytes ahead
 constexpr size_t kPlacesBetweenLooks = 4096;
 
 ByteTrie TrieOf(const UnigramModel& model, const std::vector<std::string>& tokens) {

@@ -7,11 +7,11 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kMostPieceBytes = 1024;  // longest token; every position may look so far ahead
+constexpr size_t kMostPieceBytes = 1024;  // longest token; each position may read this many bytes ahead
 constexpr size_t kMostMarkBytes = 16;
 
-/// Returns a trie of texts of tokens. With `mark`, the trie has the tokens that begin with the mark, which stand inside
-/// words, and leaves the mark out. Without `mark`, the trie has all tokens, which may begin words.
+/// Returns a trie of texts of tokens. With `mark`, the trie has the tokens that begin with the mark, without the mark:
+/// these tokens continue words. Without `mark`, the trie has all tokens, because any may begin a word.
 ByteTrie PiecesOf(const std::vector<std::string>& tokens, std::string_view mark) {
   std::vector<ByteTrie::Entry> entries;
   for (size_t id = 0; id < tokens.size(); ++id) {

@@ -33,7 +33,7 @@ class WordPiece {
   size_t most_characters_;
 };
 
-/// Returns the text that a token of a WordPiece vocabulary stands for, with a space before the beginning of a word.
+/// Returns the text of a token of a WordPiece vocabulary, with a space before the beginning of a word.
 std::string TextOfPiece(const WordPieceModel& model, std::string_view token);
 
 }  // namespace quire

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kMostWordCharacters = 1 << 16;
 
-/// Adds a control token that the vocabulary must have. Returns its id.
+/// Adds the vocabulary's token `text` as a control token. Returns its id. Throws Error when the vocabulary lacks it.
 TokenId AddControl(const std::string& text, const std::string& path, TokenizerData& data) {
   const auto found = std::ranges::find(data.tokens, text);
   if (found == data.tokens.end()) Fail("{}: there is no token {}", path, text.substr(0, 100));

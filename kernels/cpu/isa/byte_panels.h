@@ -34,8 +34,8 @@ struct BytePanels {
   int32_t* values;      // [padded slots / 4, head_dim]
   float* key_scales;    // [padded slots]
   float* value_scales;  // [padded slots]
-  // [padded slots, kBlockRows]: first a block's scores, then its weights. At the end the beginning of this memory holds
-  // the weights as bytes, four slots to a lane: [padded slots / 4, kBlockRows].
+  // [padded slots, kBlockRows]: first a block's scores, then its weights. Last, the beginning of this memory holds the
+  // weights as bytes, four slots to a lane: [padded slots / 4, kBlockRows].
   float* weights;
 };
 

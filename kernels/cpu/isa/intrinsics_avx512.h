@@ -11,7 +11,7 @@ inline void AddPairs(IntVec& sum, PairVec a, PairVec b) {
 }
 
 inline constexpr ByteProducts kByteProducts = ByteProducts::kOfNibbles;
-using QuadSum = PairVec;  // the caller adds the start value at the end
+using QuadSum = PairVec;  // the caller adds the start value last
 inline QuadSum BeginQuads(IntVec) { return QuadSum{}; }
 
 /// Adds the products of unsigned nibbles (one per byte) and bytes of x to 16-bit sums. In a block, each sum gets 16

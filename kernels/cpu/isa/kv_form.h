@@ -9,9 +9,9 @@ namespace quire::kernels::QUIRE_ISA {
 /// True if attention on bytes is faster than on floats, as on all instruction sets but AVX2 without VNNI.
 inline constexpr bool kBytesPay = kByteProducts == ByteProducts::kAll || kLanes != 8;
 
-/// True if attention multiplies bytes: this is faster here, the caller asks for 8-bit activations, and the cache has
-/// bytes. The block size and the head dimension must also be multiples of 16, the longest vector length of all
-/// instruction sets.
+/// True if attention multiplies bytes: this is faster with this instruction set, the caller asks for 8-bit activations,
+/// and the cache has bytes. The block size and the head dimension must also be multiples of 16, the longest vector
+/// length of all instruction sets.
 inline bool MultipliesBytes(const PagedAttentionParams& p) {
   constexpr int64_t kWidestVector = 16;
   return kBytesPay && p.activations == Activations::kInt8 && p.cache.type == NumberType::kInt8 &&

@@ -44,7 +44,7 @@ QUIRE_INLINE inline void ForPairs(const UnpackedBlocks& blocks, const Use& use) 
 }
 
 /// With at most this many rows of x, only the highest nibble of a 16-bit word is shifted. The other nibbles are
-/// multiplied where they stand, as 1, 16 or 256 times their value. Each of these three factors has its own sum. This
+/// multiplied without a shift, as 1, 16 or 256 times their value. Each of these three factors has its own sum. This
 /// needs fewer instructions for the nibbles and more for the sums, and the three sums do not wait for each other.
 constexpr int kRowsInPlace = 2;
 

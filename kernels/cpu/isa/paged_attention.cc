@@ -19,9 +19,9 @@ constexpr int kColumns = 2;  // vectors that one pass over a span computes at a 
 /// out = sum(p * v) and sum = sum(p), both relative to max.
 struct Rows {
   float* query;    // [num_rows, head_dim], scaled
-  float* out;      // [num_rows, head_dim] weighted sum of values so far
-  float* max;      // [num_rows] largest score so far
-  float* sum;      // [num_rows] sum of the weights so far
+  float* out;      // [num_rows, head_dim] weighted sum of the values visited until now
+  float* max;      // [num_rows] largest score visited until now
+  float* sum;      // [num_rows] sum of the weights of the same slots
   float* slope;    // [num_rows] ALiBi's slopes; null: no ALiBi
   int32_t* head;   // [num_rows] the query's head
   int32_t* place;  // [num_rows] the query's position
@@ -347,7 +347,7 @@ struct Place {
 template <class T>
 void VisitSpan(const Place& place, int64_t start, const Span<T>& span, const Rows& rows) {
   // Query i sees slots [i - to_window, i + to_end) of the span, as far as they exist and do not precede place.begin. A
-  // query before the span sees no slot of it, nor does a query whose window begins after the span.
+  // query before the span sees none of its slots, nor does a query with a window that begins after the span.
   const int64_t to_self = place.first_position + 1 - start, to_window = place.window - to_self;
   const int64_t to_end = to_self + place.ahead, slots = Least(span.slots, place.context - start);
   const int64_t begin = Most(1 - to_end, 0), end = Least(place.num_queries, span.slots + to_window);

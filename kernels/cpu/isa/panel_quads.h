@@ -8,8 +8,8 @@ namespace quire::kernels::QUIRE_ISA {
 /// The number of quads per block. A quad is four columns of every row, one byte each, in kVecs vectors.
 inline constexpr int kQuads = kQuantBlock / 4;
 
-/// Calls use(quad, w) for each quad of the block, in the order of x. w[V] holds the quad's unsigned bytes for all
-/// rows.
+/// Calls use(quad, w) for each quad (four columns) of the block, in the order in which x is stored (quantize.cc). w[V]
+/// holds the quad's unsigned bytes for all rows.
 template <NumberType Type, int V, class Use>
 QUIRE_INLINE inline void ForQuads(const PanelBlocks& blocks, const Use& use) {
   Unrolled<kQuantBlock / 8>([&](auto group) QUIRE_INLINE {

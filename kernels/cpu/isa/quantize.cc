@@ -8,7 +8,8 @@ namespace {
 
 void Store(const int16_t* block, int16_t* to) { __builtin_memcpy(to, block, kQuantBlock * sizeof(int16_t)); }
 
-/// Stores a block's numbers as bytes in the order of the weights' quads: columns 0, 4, 1, 5, 2, 6, 3, 7 of every eight.
+/// Stores a block's numbers as bytes in the order of the weights' quads (panel_quads.h): columns 0, 4, 1, 5, 2, 6, 3, 7
+/// of every eight.
 void Store(const int16_t* block, int8_t* to) {
   const SignedBytes16 order = {0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15};
   for (int i = 0; i < kQuantBlock; i += 16) {

@@ -3,8 +3,8 @@
 #include "kernels/cpu/isa/attention_item.h"
 #include "kernels/cpu/isa/table.h"
 
-// Functions that tell which queries an attention item has, at which positions these queries are, and which positions
-// each query sees.
+// Functions about the queries of an attention item: their rows, their positions, and the positions that each query
+// sees.
 namespace quire::kernels::QUIRE_ISA {
 
 /// Returns the number of positions that a query sees. Without a window, returns more positions than any context has.
@@ -13,7 +13,7 @@ inline int64_t WindowOf(const PagedAttentionParams& p) {
   return p.window > 0 ? Least(p.window, kNoWindow) : kNoWindow;
 }
 
-/// Returns the number of positions after itself that a query sees, as far as the context has them.
+/// Returns the number of positions after itself that a query sees, as far as the context has them; 0 without both_ways.
 inline int64_t AheadOf(const PagedAttentionParams& p) { return p.both_ways ? WindowOf(p) - 1 : 0; }
 
 /// Returns the position, in its sequence, of the query in row `query` of all queries. The query must belong to

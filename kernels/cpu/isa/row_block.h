@@ -31,7 +31,7 @@ inline Vec Downhill(Vec distance) { return -Max(distance, -distance); }
 struct RowBlock {
   float* query;          // [head_dim, kBlockRows], scaled
   float* out;            // [head_dim, kBlockRows] sum of weight * value, relative to max
-  float* max;            // [kBlockRows] each row's largest score so far
+  float* max;            // [kBlockRows] each row's largest score until now
   float* sum;            // [kBlockRows] sum of weights, relative to max
   float* slope;          // [kBlockRows] ALiBi's slopes
   float* step;           // [kBlockRows] value of one step of the query's bytes; only for byte products

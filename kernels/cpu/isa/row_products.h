@@ -21,7 +21,7 @@ QUIRE_INLINE inline void AddProducts(const float* numbers, int64_t stride, const
   }
 }
 
-/// acc[s, v] += the products of quads of bytes: signed numbers[k, s], unsigned rows[k, v].
+/// acc[s, v] += the products of groups of four bytes: signed numbers[k, s], unsigned rows[k, v].
 template <int S, int V>
 QUIRE_INLINE inline void AddByteProducts(const int32_t* numbers, int64_t stride, const float* rows, int64_t begin,
                                          int64_t end, IntVec (&acc)[S][V]) {

@@ -2,7 +2,7 @@
 
 // Vectors of QUIRE_LANES floats as compiler vector extensions, so that one source serves every instruction set. Only
 // cpu/isa/*.cc may include this file. All names are in the namespace QUIRE_ISA, and nothing from the standard library
-// is used, because the linker could use the AVX-512 form of an inline function that instruction sets share.
+// is used. Otherwise the linker could use the AVX-512 form of an inline function for every instruction set.
 
 #include <cstdint>
 

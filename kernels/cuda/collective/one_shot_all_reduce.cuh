@@ -11,9 +11,10 @@ namespace quire::kernels {
 // Layout of an arena: the number of finished operations (mod 2^32) and the number of thread blocks that have finished
 // the running operation; at byte 128 a flag per (thread block, sending rank); from kOneShotHeaderBytes on, a slot of
 // `capacity` bytes per (parity of the operation, sending rank). Operation k: a thread block writes its part into its
-// slot of every peer's arena, then sets its flags there to k + 1. Once the peers' flags here are k + 1, it adds up the
-// parts. One exchange is enough because slots alternate: a rank that writes operation k + 2 has seen the peer's flag of
-// k + 1. The peer set that flag after its whole operation k had ended, because kernels of one stream do not overlap.
+// slot of every peer's arena, then sets its flags in those arenas to k + 1. Once the peers' flags in its own arena are
+// k + 1, it adds up the parts. One exchange is enough because slots alternate: a rank that writes operation k + 2 has
+// seen the peer's flag of k + 1. The peer set that flag after its whole operation k had ended, because kernels of one
+// stream do not overlap.
 
 /// What one thread block sends and receives in one operation. A block owns the same elements on every rank, and
 /// exchanges data with the blocks that have the same index.

@@ -41,8 +41,8 @@ struct OneShotAllReduceParams {
 };
 void OneShotAllReduce(const CudaStream& stream, const OneShotAllReduceParams& params);
 
-/// RmsNorm whose delta is the sum of all ranks' norm.delta; norm.delta holds this rank's part. The result has the same
-/// bits as OneShotAllReduce followed by RmsNorm. norm.delta is not changed.
+/// RmsNorm with the sum of all ranks' norm.delta as the delta; norm.delta holds this rank's part. The result has the
+/// same bits as OneShotAllReduce followed by RmsNorm. norm.delta is not changed.
 struct OneShotAllReduceRmsNormParams {
   OneShotGroup group;
   RmsNormParams norm;

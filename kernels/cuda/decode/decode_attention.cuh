@@ -37,7 +37,7 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
   }
 
   static __device__ void Run(const Params& p) {
-    simt::TriggerDependents();  // the next kernel may load its weights during this one
+    simt::TriggerDependents();  // the next kernel may load its weights while this kernel runs
     simt::WaitForPrerequisites();
     simt::SharedArena arena;
     const int stages = p.op.stages;

@@ -8,7 +8,7 @@
 
 namespace quire::kernels {
 
-/// Combines the parts of split contexts, after DecodeAttentionKernel. Grid (num_ctas): each CTA computes every
+/// Combines the parts of split contexts, after DecodeAttentionKernel. The grid is (num_ctas): each CTA computes every
 /// num_ctas-th row of the list's merges: out = (sum over slots of 2^(max - largest max) * exp_sum * partial) / (the
 /// same sum without partial).
 template <class T, int kHeadSize>

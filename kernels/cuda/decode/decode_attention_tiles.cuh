@@ -102,7 +102,8 @@ struct DecodeTiles {
     next_range = simt::LoadVec<4>(work, p.items_at + (item + 1) * 8 + 4);
   }
 
-  /// Advances to the next tile and reads its block id, so that the id is there when the next Fetch() copies the tile.
+  /// Advances to the next tile and reads its block id, so that the id has arrived when the next Fetch() copies the
+  /// tile.
   __device__ void Advance(const DecodeAttentionLaunch& p) {
     if (position >= 0) position += kTile;
     if (position < 0 || position >= range.v[1]) {

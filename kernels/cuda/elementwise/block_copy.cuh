@@ -6,7 +6,7 @@
 
 namespace quire::kernels {
 
-/// The kernel of BlockCopy. Grid (num_pairs, pieces of a block). Every thread moves 16 bytes at a time.
+/// The kernel of BlockCopy. The grid is (num_pairs, pieces of a block). Every thread moves 16 bytes at a time.
 struct BlockCopyKernel {
   using Params = BlockCopyParams;
   static constexpr bool kOverlapsPrevious = true;

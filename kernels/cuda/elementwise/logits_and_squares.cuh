@@ -40,7 +40,7 @@ struct SumSquaresKernel {
   }
 };
 
-/// The kernel of CapLogits. Grid (num_rows, pieces of a row): one number per thread.
+/// The kernel of CapLogits. The grid is (num_rows, pieces of a row): one number per thread.
 struct CapLogitsKernel {
   using Params = CapLogitsParams;
   static constexpr bool kOverlapsPrevious = true;

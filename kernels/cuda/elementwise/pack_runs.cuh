@@ -6,7 +6,8 @@
 
 namespace quire::kernels {
 
-/// The kernel of PackRuns. Grid (num_blocks, pieces of a block's packed bytes). Every thread moves 16 bytes at a time.
+/// The kernel of PackRuns. The grid is (num_blocks, pieces of a block's packed bytes). Every thread moves 16 bytes at a
+/// time.
 struct PackRunsKernel {
   using Params = PackRunsParams;
   static constexpr bool kOverlapsPrevious = false;

@@ -62,7 +62,7 @@ struct RopeKvWriteKernel {
   }
 
   /// Adds biases, unless null, and normalizes heads if `norms` is set: in place, one head per warp at a time. Numbers
-  /// stay fp32 from the bias to the norm's result.
+  /// are fp32 from the bias to the norm's result.
   static __device__ void AddBiasAndNorm(const Params& p, const simt::Global<T>& row, const void* biases, bool norms) {
     const int lane = simt::ThreadX() % 32, size = p.cache.head_size;
     const simt::Global<const T> bias(static_cast<const T*>(biases));

@@ -7,8 +7,8 @@ namespace quire::kernels {
 
 /// Processes the rows of the QKV product: adds biases, normalizes heads where the model does so, applies RoPE to
 /// queries in place, and writes keys (with RoPE) and values into their slots. This one kernel replaces a split, a
-/// reshape, a sum, rotations and two scatters. The keys and values in the rows are changed by biases and norms only,
-/// and with norm_rotated the keys are also rotated there. Dimension i of the first rotary_dim of a head rotates with
+/// reshape, a sum, rotations and two scatters. In the rows themselves, only biases and norms change keys and values;
+/// with norm_rotated the keys in the rows are rotated, too. Dimension i of the first rotary_dim of a head rotates with
 /// dimension i + rotary_dim / 2.
 struct RopeKvWriteParams {
   NumberType dtype;

@@ -9,7 +9,7 @@
 
 // An earlier kernel may still use the memory that these kernels read and write (except weights), so each kernel first
 // waits for the kernel before it. Each later kernel waits in the same way, so it may start while its predecessor still
-// runs. Each kernel is written out in full, with its thread indices, so that a reader sees in one place what it reads
+// runs. Each kernel has its own full code with thread indices, so that a reader sees in one place what the kernel reads
 // and writes.
 namespace quire::kernels {
 
@@ -136,7 +136,7 @@ __device__ inline float ClampedGate(float gate, float up, float limit) {
   return g / (1 + simt::Exp(g * -kClampedSlope)) * (u + 1);
 }
 
-/// The kernel of Activate. Grid (num_tokens, pieces of a row): one vector per thread.
+/// The kernel of Activate. The grid is (num_tokens, pieces of a row): one vector per thread.
 template <class T>
 struct ActivateKernel {
   using Params = ActivateParams;
@@ -160,7 +160,7 @@ struct ActivateKernel {
   }
 };
 
-/// The kernel of AddRows. Grid (num_tokens, pieces of a row): one vector per thread.
+/// The kernel of AddRows. The grid is (num_tokens, pieces of a row): one vector per thread.
 template <class T>
 struct AddRowsKernel {
   using Params = AddRowsParams;
@@ -212,7 +212,7 @@ struct RmsNormKernel {
   }
 };
 
-/// The kernel of GateMul. Grid (num_tokens, pieces of a row): one vector per thread.
+/// The kernel of GateMul. The grid is (num_tokens, pieces of a row): one vector per thread.
 template <class T>
 struct GateMulKernel {
   using Params = GateMulParams;
@@ -242,7 +242,7 @@ struct GateMulKernel {
   }
 };
 
-/// The kernel of Embedding. Grid (num_tokens, pieces of a row): one vector per thread.
+/// The kernel of Embedding. The grid is (num_tokens, pieces of a row): one vector per thread.
 template <class T>
 struct EmbeddingKernel {
   using Params = EmbeddingParams;

@@ -19,7 +19,7 @@ struct ScatterTableKernel {
   }
 };
 
-/// The kernel of GatherRows. Grid (rows, pieces of a row).
+/// The kernel of GatherRows. The grid is (rows, pieces of a row).
 struct GatherRowsKernel {
   using Params = GatherRowsParams;
   static constexpr int kThreads = 128;

@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/sampling/sampling_shards.h"
 
-// State of running sequences that the device keeps between steps, so that a step uploads only changes. A
+// State of running sequences that stays on the device between steps, so that a step uploads only changes. A
 // launch is as large as its arrays. Entries of -1 are padding, so that a captured graph can run with fewer
 // entries.
 namespace quire::kernels {
@@ -54,7 +54,7 @@ struct CountTable {
 struct KeepTokensParams {
   const DeviceSampling* rows;  // [num_rows]
   const DrawnToken* drawn;     // [num_rows]
-  const ShardDraw* draws;      // [num_rows]; null: every row's draw is complete
+  const ShardDraw* draws;      // [num_rows]; null: every row's token is already final
   const int32_t* slot;         // [num_rows]
   int64_t num_rows;
   int32_t* last_token;  // [max_running]

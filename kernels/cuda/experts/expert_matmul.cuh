@@ -192,7 +192,7 @@ struct ExpertMatmulKernel<float, 8> {
   }
 };
 
-/// The kernel of CombineExperts. Grid (num_tokens, pieces of a row): one vector per thread.
+/// The kernel of CombineExperts. The grid is (num_tokens, pieces of a row): one vector per thread.
 template <class T>
 struct CombineExpertsKernel {
   using Params = CombineExpertsParams;

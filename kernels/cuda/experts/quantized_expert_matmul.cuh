@@ -7,7 +7,7 @@
 
 namespace quire::kernels {
 
-/// The kernel of ExpertMatmul with quantised weights. Grid (tiles of kTileRows weight rows, experts). As in
+/// The kernel of ExpertMatmul with quantised weights. The grid is (tiles of kTileRows weight rows, experts). As in
 /// ExpertMatmulKernel, a thread block processes the rows of one expert, kBatch at a time; weights of experts without
 /// rows are not read. QuantizedTile multiplies a tile; its order of sums is the same for every kBatch. For each further
 /// batch of rows the weights of the tile are read again, this time from the second-level cache.

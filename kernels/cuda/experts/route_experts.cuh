@@ -105,7 +105,7 @@ struct RouteExpertsKernel {
     return HighestOfWarp(best);
   }
 
-  /// Chooses the token's experts. Lane j keeps the j-th choice.
+  /// Chooses the token's experts. Lane j holds the j-th choice.
   static __device__ void Choose(const Params& p, const Token& token) {
     const int lane = simt::ThreadX(), count = static_cast<int>(p.experts_per_token);
     uint64_t rank = ~uint64_t{0};

@@ -40,8 +40,8 @@ class LatentLoader {
     ReadBlock(work.begin / kLatentTokens);
   }
 
-  /// Starts to copy a tile. The memory for it was last used by the tile two before it; with FP8, by the previous tile,
-  /// whose raw numbers are already widened. Call it in the order of tiles.
+  /// Starts to copy a tile. The tile two before it was the last to use the same memory; with FP8, the previous tile
+  /// was, and its raw numbers are already widened. Call it in the order of tiles.
   __device__ void Start(int tile) {
     const int position = tile * kLatentTokens + Lane(), offset = position & (cache_.block_size - 1);
     const simt::Global<const C> from =
@@ -79,7 +79,7 @@ class LatentLoader {
   static __device__ int Lane() { return simt::ThreadX() % 32; }
   static __device__ int Warp() { return simt::ThreadX() / 32; }
 
-  /// Reads the block of the thread's row of a tile; -1: the row is behind the end.
+  /// Reads the block of the thread's row of a tile; -1: the row is after the work's end.
   __device__ void ReadBlock(int tile) {
     const int position = tile * kLatentTokens + Lane();
     block_ = -1;

@@ -38,8 +38,8 @@ struct LatentTiles {
   }
 
   /// A lane's part of two rows of its slab: row lane / 4 and the row 8 below. In every 8 columns of its slice, the lane
-  /// has columns lane % 4 * 2 and the next one, as in the result of an mma instruction. Maxima are base-2 exponents. A
-  /// sum covers the lane's own columns; Sum() adds the sums of the lanes that share a row.
+  /// has column lane % 4 * 2 and the next column, as in the result of an mma instruction. Maxima are base-2 exponents.
+  /// A sum covers the lane's own columns; Sum() adds the sums of the lanes that share a row.
   struct Rows {
     float out[kUnits][4] = {};
     float max[2] = {-INFINITY, -INFINITY}, sum[2] = {};
@@ -168,7 +168,7 @@ struct LatentTiles {
     }
   }
 
-  /// Turns scores into weights relative to the rows' largest score so far, and rescales the sums.
+  /// Turns scores into weights relative to the rows' largest score until now, and rescales the sums.
   static __device__ void Weigh(Rows& rows, Weights& weights) {
     float rescale[2];
     bool changes = false;

@@ -15,8 +15,8 @@ __device__ inline simt::Global<const int32_t> TableOf(const PagedDecodeParams& p
   return simt::Global<const int32_t>(p.block_tables) + row * p.table_stride;
 }
 
-/// Returns what a head's attention sink adds to a sum of softmax weights that are relative to exp(max). With
-/// partitions, only the kernel that combines them adds the sink.
+/// Returns what a head's attention sink adds to a sum of softmax weights that are relative to exp(max); 0 without
+/// sinks. With partitions, only the kernel that combines them adds the sink.
 __device__ inline float SinkWeightOf(const PagedDecodeParams& p, int64_t head, float max) {
   if (p.sinks == nullptr) return 0;
   const float sink = simt::Global<const float>(p.sinks)[head];
@@ -36,7 +36,7 @@ struct DecodeLaunch {
 /// The kernel of PagedDecode. The grid is (num_heads, num_seqs, num_partitions). T: type of queries and results; C:
 /// type of the cache. Each warp processes every kWarps-th block of the table. For scores, kGroup neighbouring lanes
 /// share a token and read its key 16 bytes at a time. For the weighted sum, a lane reads up to 16 bytes of a row of
-/// values, that is, one dimension of neighbouring tokens.
+/// values, which belong to one dimension of neighbouring tokens.
 template <class T, class C, int kHeadSize, int kBlockSize>
 struct PagedDecodeKernel {
   using Params = DecodeLaunch;
@@ -206,8 +206,8 @@ struct PagedDecodeKernel {
   }
 };
 
-/// Combines the partitions of v2. Grid (num_heads, num_seqs): out = (sum over partitions of exp(max - largest max) *
-/// exp_sum * partial) / (the same sum without partial). Invisible partitions were not written and are not read.
+/// Combines the partitions of v2. The grid is (num_heads, num_seqs): out = (sum over partitions of exp(max - largest
+/// max) * exp_sum * partial) / (the same sum without partial). Invisible partitions were not written and are not read.
 template <class T, int kHeadSize>
 struct CombinePartitionsKernel {
   using Params = DecodeLaunch;

@@ -17,7 +17,7 @@ struct GroupTiles {
 };
 
 /// PrefillAttentionKernel with warpgroup products (wgmma), for head sizes 64 and 128. Two warpgroups have 64 rows each
-/// and keep their queries in registers; products read keys and values directly from shared memory. While one warpgroup
+/// and hold their queries in registers; products read keys and values directly from shared memory. While one warpgroup
 /// computes its softmax, the other multiplies.
 template <class T, class C, int kHeadSize>
 struct PrefillGroupsKernel : PrefillRows<T, kHeadSize, 128, 8, 128, 64> {

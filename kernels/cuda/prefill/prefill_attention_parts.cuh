@@ -27,7 +27,7 @@ __device__ void StorePrefillPart(const PrefillLaunch& p, int64_t at, int half, c
   if (quarter == 0) simt::StoreVec<2>(parts, at + kUnits * 8, simt::Vec<float, 2>{max, sum});
 }
 
-/// Combines the parts of split tiles. Grid (num_merges * num_kv_heads * kBlocks); each thread block computes
+/// Combines the parts of split tiles. The grid is (num_merges * num_kv_heads * kBlocks); each thread block computes
 /// kRowsOfBlock rows of a KV head's tile: out = (sum over slots of 2^(largest score - largest of all) * sums) / (the
 /// same sum of weights). kRows: rows of a tile.
 template <class T, int kHeadSize, int kRows>

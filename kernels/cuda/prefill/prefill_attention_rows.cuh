@@ -18,8 +18,8 @@ struct PrefillRows {
   static_assert(kHeadSize % 16 == 0 && kRows == PrefillTileRows(NumberType::kBF16, kHeadSize));
 
   /// A lane's part of its warp's rows, in the layout of an mma's result. In each slab of 16 rows, the lane has rows
-  /// lane / 4 and lane / 4 + 8. Of each 8 columns, it has column lane % 4 * 2 and the next. Each lane sums only its own
-  /// columns until the end. A score times `factor` is a base-2 exponent.
+  /// lane / 4 and lane / 4 + 8. In each group of 8 columns, it has column lane % 4 * 2 and the next. Each lane sums
+  /// only its own columns; the lanes' sums are added last. A score times `factor` is a base-2 exponent.
   struct Rows {
     float out[kSlabs][kUnits][4] = {};
     float max[kSlabs][2], sum[kSlabs][2] = {};
@@ -121,7 +121,7 @@ struct PrefillRows {
     }
   }
 
-  /// Turns scores into weights relative to the rows' largest score so far, and rescales the sums.
+  /// Turns scores into weights relative to the rows' largest score until now, and rescales the sums.
   static __device__ void Weigh(Rows& rows, Scores& scores) {
     float rescale[kSlabs][2];
     bool changes = false;

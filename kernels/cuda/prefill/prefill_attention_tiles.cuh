@@ -228,7 +228,7 @@ class PrefillTileLoader {
     }
   }
 
-  /// Sets values outside [begin, end) to zero, because a weight of 0 does not cancel NaN or infinity there.
+  /// Sets values outside [begin, end) to zero: their weight is 0, which would not cancel NaN or infinity.
   __device__ void ZeroStrangers(int tile) {
     const int group = tile * kTokens + value_group_ * 8;
     if (group >= work_.begin && group + 8 <= work_.end) return;

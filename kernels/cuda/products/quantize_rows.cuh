@@ -7,8 +7,8 @@
 
 namespace quire::kernels {
 
-/// The kernel of QuantizeRows. Grid (m): one thread block per row. It reads the row twice; the second time, the row is
-/// usually in the first-level cache.
+/// The kernel of QuantizeRows. The grid is (m): one thread block per row. A thread block reads its row twice; the
+/// second time, the row is usually in the first-level cache.
 template <class T>
 struct QuantizeRowsKernel {
   using Params = QuantizeRowsParams;

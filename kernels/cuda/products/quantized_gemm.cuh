@@ -143,7 +143,7 @@ struct QuantizedTile {
   }
 };
 
-/// The kernel of QuantizedGemm. Grid (tiles of kTileRows weight rows).
+/// The kernel of QuantizedGemm. The grid is (tiles of kTileRows weight rows).
 template <class T, NumberType kType, int kBatch, int kBlocks>
 struct QuantizedGemmKernel {
   using Params = QuantizedGemmParams;

@@ -8,9 +8,8 @@
 
 namespace quire::kernels {
 
-/// 16 bytes of a row's integers (16 or 32 numbers), their high bits if any, and their scales. As kType, kQ6_K also
-/// stands for kQ5_K, whose scales have another meaning, and kFp8E4M3 also stands for kFp8Groups, whose scales lie
-/// elsewhere.
+/// 16 bytes of a row's integers (16 or 32 numbers), their high bits if any, and their scales. kType kQ6_K also serves
+/// kQ5_K, where scales have another meaning, and kFp8E4M3 also serves kFp8Groups, where scales are at other positions.
 template <NumberType kType>
 struct QuantizedPiece {
   static constexpr bool kFp8 = kType == NumberType::kFp8E4M3, kBytes = kType == NumberType::kQ8_0 || kFp8;

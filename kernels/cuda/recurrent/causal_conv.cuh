@@ -56,7 +56,7 @@ struct CausalConvKernel {
     c.bias = added;
   }
 
-  /// If `there`, calls body(tap, pool, index) for each input of the channel that the state keeps: the inputs of all
+  /// If `there`, calls body(tap, pool, index) for each input of the channel that the state stores: the inputs of all
   /// taps but the oldest. Before the next token, input `tap` moves to tap - 1.
   template <class Body>
   static __device__ void ForState(const Params& p, int64_t sequence, int64_t channel, bool there, const Body& body) {

@@ -9,7 +9,7 @@
 // Gates and norms of the heads' outputs.
 namespace quire::kernels {
 
-/// The kernel of SigmoidGate. Grid (num_tokens, pieces of a row): one vector per thread.
+/// The kernel of SigmoidGate. The grid is (num_tokens, pieces of a row): one vector per thread.
 template <class T>
 struct SigmoidGateKernel {
   using Params = SigmoidGateParams;
@@ -36,7 +36,7 @@ struct SigmoidGateKernel {
   }
 };
 
-/// The kernel of GatedNorm. Grid (num_tokens, groups of heads): one head per warp.
+/// The kernel of GatedNorm. The grid is (num_tokens, groups of heads): one head per warp.
 template <class T>
 struct GatedNormKernel {
   using Params = GatedNormParams;
@@ -102,7 +102,7 @@ struct GateSquaresKernel {
   }
 };
 
-/// The kernel of WideNorm. Grid (num_tokens, pieces of a row): one number per thread.
+/// The kernel of WideNorm. The grid is (num_tokens, pieces of a row): one number per thread.
 template <class T>
 struct WideNormKernel {
   using Params = WideNormParams;

@@ -8,9 +8,9 @@ namespace quire::kernels {
 __device__ inline float Softplus(float x) { return x > 20 ? x : simt::Log1p(simt::Exp(x)); }
 
 /// Half of the rows, from row `first` on, of one column of a value head's state; lane l and lane l + 16 have the two
-/// halves of a column. Rows beyond key_dim are zeros, and stay zeros as long as the keys are zero there. There are four
-/// sums, one for each row number modulo 4, so that additions need not wait for each other. All lanes of a warp must
-/// call the functions together.
+/// halves of a column. Rows beyond key_dim are zeros, and stay zeros as long as the keys have zeros in these
+/// dimensions. There are four sums, one for each row number modulo 4, so that additions need not wait for each other.
+/// All lanes of a warp must call the functions together.
 template <int kRows>
 struct HeadColumn {
   float s[kRows];
@@ -72,10 +72,10 @@ struct HeadGates {
   float decay;
 };
 
-/// The kernel of GatedDelta and StateSpace. Grid (sequences, value heads, pieces of value_dim): one head of a sequence,
-/// for all of its new tokens; two threads per column. Queries, keys, values and gates of as many tokens as there are
-/// warps are loaded into shared memory together; then every column visits them in order. The bits of a token's output
-/// depend only on its inputs and the state before it. Rule defines the recurrence by these members:
+/// The kernel of GatedDelta and StateSpace. The grid is (sequences, value heads, pieces of value_dim): one head of a
+/// sequence, for all of its new tokens; two threads per column. Queries, keys, values and gates of as many tokens as
+/// there are warps are loaded into shared memory together; then every column visits them in order. The bits of a
+/// token's output depend only on its inputs and the state before it. Rule defines the recurrence by these members:
 ///   Params: the op's parameters; static bool kNorms: queries and keys are normed (GatedDelta)
 ///   KeyHead(p, value head): the head's key head; Gates(p, token, value head): the HeadGates
 ///   Change(column, keys, where, value, gates): the change of the state; Out(p, value head, S^T q, value): the output

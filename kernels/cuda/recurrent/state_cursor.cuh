@@ -11,7 +11,7 @@ namespace quire::kernels {
 struct SequenceRows {
   int64_t begin, end;  // rows of its new tokens
   bool from_zeros;     // the previous state counts as zeros, whatever its blocks contain
-  bool keeps;          // false for padding, whose state is not written
+  bool keeps;          // false for padding: its state is not written
 };
 
 __device__ inline SequenceRows RowsOf(const StateView& state, int64_t sequence) {

@@ -9,9 +9,9 @@ namespace quire::kernels {
 constexpr int kEach = 32;                                    // columns of a thread's group, kSelectThreads apart
 constexpr int64_t kPiece = int64_t{kSelectThreads} * kEach;  // columns per thread block
 constexpr int kListSize = 4096;
-/// Groups of columns are ordered by their best tokens. A row's list has every token that min-p leaves and that is at
-/// least as good as the best token of group number kListedGroups (at most three quarters of all groups) in this order.
-/// The list is longer if several good tokens are in one group.
+/// Groups of columns are ordered by their best tokens. A row's list has every token that min-p leaves, down to the best
+/// token of group number kListedGroups in this order (or three quarters of all groups, if that is less). The list is
+/// longer if several good tokens are in one group.
 constexpr int64_t kListedGroups = 1024;
 
 /// The arrays in the workspace. View `view` of a row has the index 2 * row + view.
@@ -148,7 +148,7 @@ struct ScanRowsKernel {
   }
 };
 
-/// Finds a row's maximum, and the lowest key of the tokens to list. One thread block per view row.
+/// Finds a row's maximum, and the lowest key of the tokens to list. The grid has one thread block per view row.
 struct FilterRowsKernel {
   using Params = SamplingOp;
   static constexpr int kThreads = kSelectThreads;

@@ -75,11 +75,11 @@ __device__ inline uint32_t MinPKey(const DeviceSampling& s, float max) {
   return simt::Min(OrderedBits(nearest) + (nearest < least ? 1 : 0), OrderedBits(max));
 }
 
-/// A place in the order in which tokens are considered: by falling logit, then by rising id.
+/// A position in the order in which tokens are considered: by falling logit, then by rising id.
 struct Place {
   uint32_t key;
   int32_t id;
-  /// True if the other token is at this place of the order or before it.
+  /// True if the other token is at this position of the order or before it.
   __device__ bool Holds(uint32_t other_key, int32_t other_id) const {
     return other_key > key || (other_key == key && other_id <= id);
   }

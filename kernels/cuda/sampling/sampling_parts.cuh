@@ -20,7 +20,7 @@ struct DrawFromPartsKernel {
   static __device__ ShardHeader HeaderOf(const ShardPart& parts, int shard, int64_t v) {
     return simt::Global<ShardHeader>(parts.part(shard).header(v))[0];
   }
-  /// Returns a shard's mass relative to the maximum over all shards.
+  /// Returns a shard's mass relative to the maximum over all shards; 0 if the shard's own maximum is not finite.
   static __device__ Mass Rescaled(const ShardHeader& header, const Soften& soften) {
     if (!IsFinite(header.max)) return 0;
     return static_cast<Mass>(static_cast<double>(header.mass) * static_cast<double>(soften.Share(header.max)));

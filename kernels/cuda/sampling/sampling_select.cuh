@@ -137,7 +137,7 @@ __device__ inline Mass BinSum(const SelectScratch& scratch, int bin) {
 }
 
 /// Finds the first bin at which the sum exceeds `target`: results = the bin, the sum before the bin, the sum in the
-/// bin. Called by one warp.
+/// bin. All threads of one warp must call it.
 __device__ inline void PickBin(const SelectScratch& scratch, Mass target) {
   constexpr int kEach = kBins / 32;
   const int first = simt::ThreadX() % 32 * kEach;

@@ -11,7 +11,7 @@ struct ShardHeader {
   float best_raw;  // raw logit of `best`
   int32_t best;    // first token with the maximum; -1: the shard is empty
   int32_t count;   // number of candidates
-  Place floor;     // every token up to here whose weight is not 0 is a candidate
+  Place floor;     // every token up to `floor` whose weight is not 0 is a candidate
   Mass mass;       // total mass of the shard, relative to max; unused for rows with top-k or min-p
 };
 struct ShardCandidate {
@@ -48,7 +48,7 @@ struct SummarizeShardKernel {
   static constexpr int64_t kSharedSize = ListMemory::kBytes;
 
   /// Writes the num_candidates best tokens of the source, which has all tokens up to `last` in the order of Place.
-  /// Returns the place up to which no token is missing; key 0 means that no token whose weight is not 0 is missing.
+  /// Returns the place up to which the list lacks no token; key 0 means that it lacks no token whose weight is not 0.
   template <class Source>
   static __device__ Place Write(const Params& p, const Source& source, const SelectScratch& scratch, int64_t v,
                                 Place last, int32_t& written) {
@@ -135,7 +135,7 @@ struct DrawInShardKernel {
   }
 };
 
-/// The kernel of PackRows. Grid (rows to pack, tiles).
+/// The kernel of PackRows. The grid is (rows to pack, tiles).
 struct PackRowsKernel {
   struct Params {
     SamplingOp op;

@@ -36,7 +36,7 @@ template <class T>
 __device__ T ShuffleXor(T value, int lane_mask, uint32_t mask = kFullWarp) {
   return __shfl_xor_sync(mask, value, lane_mask);
 }
-/// Returns the value of the lane `delta` lanes above. Lanes without such a lane keep their own value.
+/// Returns the value of the lane `delta` lanes above. Lanes without such a lane get their own value.
 template <class T>
 __device__ T ShuffleDown(T value, int delta, uint32_t mask = kFullWarp) {
   return __shfl_down_sync(mask, value, static_cast<unsigned>(delta));

@@ -1,7 +1,7 @@
 #pragma once
 
-// Products of a warpgroup, i.e. four neighbouring warps (wgmma, sm_90a only; elsewhere the code traps). The products
-// are queued and read shared memory until they have been waited for. See PTX ISA, "Asynchronous warpgroup level matrix
+// Products of a warpgroup: four neighbouring warps (wgmma, sm_90a only; elsewhere the code traps). The products are
+// queued and read shared memory until they have been waited for. See PTX ISA, "Asynchronous warpgroup level matrix
 // instructions". Warp w of the group has rows 16 * w .. 16 * w + 15 of A [64, 16] and of D [64, n]. Within the warp, A
 // has the layout of tensor_core.cuh, and D is n / 8 such results side by side.
 

@@ -11,10 +11,10 @@ namespace quire::simt {
 
 /// Zeroed bytes that host and device access at the same address: page-locked host memory of exactly this size, so that
 /// compute-sanitizer sees accesses beyond the end. For gigabytes, only addresses are reserved: Open makes pages, and an
-/// access to any other page ends the process. Throws std::bad_alloc.
+/// access to any other page ends the process. The constructor throws std::bad_alloc when memory is short.
 class HostDeviceBytes {
  public:
-  /// kExact: page-locked memory of exactly this size. kSparse, for gigabytes: addresses, whose pages Open makes.
+  /// kExact: page-locked memory of exactly this size. kSparse, for gigabytes: only addresses; Open makes pages.
   /// kPooled, when QUIRE_ASYNCHRONOUS_LAUNCHES is set: bytes of one reservation.
   enum class Kind { kExact, kPooled, kSparse };
 

@@ -103,7 +103,7 @@ class Side {
   }
 
  private:
-  /// Sends `own`, the NCCL id of the giving side, to the other side. Returns this id on both sides.
+  /// At the sending end, sends `own`, its NCCL id, to the other end. Returns this id at both ends.
   std::string Agree(const std::string& own) const {
     if (!gives_) return line_.Hear();
     line_.Say(own);
@@ -130,7 +130,7 @@ class Side {
     return best;
   }
 
-  /// Returns the seconds of the fastest of kRounds moves of all blocks, the other side's part included.
+  /// Returns the seconds of the fastest of kRounds moves of all blocks, the work of the link's other end included.
   double Move(DeviceLink& way, const Case& each) {
     BlockMemory blocks;
     for (int64_t i = 0; i < kBlocks; ++i) {

@@ -56,8 +56,8 @@ DecodeCase::DecodeCase(DecodeShape shape, uint64_t seed)
     pool->Open(begin * number, (end - begin) * number);
   }
   for (int64_t i = begin; i < end; ++i) {
-    // Blocks that no sequence uses hold NaN, so that a kernel that reads them is found. But a maximum ignores NaN, so a
-    // kernel that takes the maximum over too many scores would not be found: every second block therefore has finite
+    // Blocks that no sequence uses hold NaN, so that a kernel that reads them is found. But a maximum ignores NaN, so
+    // this would not find a kernel that takes the maximum over too many scores. Therefore every second block has finite
     // keys with high scores.
     const bool finite = i / (kv_heads_ * HeadElements()) % 2 == 1;
     reference::WriteNumber(keys_.data(), shape_.CachedType(), i, finite ? 200 : kNaN);

@@ -21,13 +21,13 @@ struct DecodeShape {
   bool alibi = false;
   bool sinks = false;
   bool resident_table = false;  // row numbers of the table differ from sequence numbers
-  int64_t first_block = 0;      // ids of the blocks in use begin here
+  int64_t first_block = 0;      // least id of the blocks in use
 
   NumberType CachedType() const { return fp8_cache ? NumberType::kFp8E4M3 : dtype; }
 };
 
 /// Inputs of a decode in "device memory", with shuffled blocks. Everything that no query may see is NaN: slots past the
-/// context and before the window, and blocks of no sequence. Only the keys of every second block are finite there, with
+/// context and before the window, and blocks of no sequence. Only the keys of every second such block are finite, with
 /// high scores. Table entries of blocks that must not be read point far outside the pool.
 class DecodeCase {
  public:

@@ -21,7 +21,7 @@ def code_of(text):
 
 
 class GreenSources:
-    """Keeps the digests of accepted sources. A quoted name is searched in the folder of the including file, then in `folders`. Paths
+    """Stores the digests of accepted sources. A quoted name is searched in the folder of the including file, then in `folders`. Paths
     are relative to `root`; `recorded` is the list in the repository, `cached` the file in the cache."""
 
     def __init__(self, root, folders, recorded, cached):
@@ -68,8 +68,8 @@ class GreenSources:
 
     def compile(self, command, key, source, stricter=()):
         """Runs the command in the root, unless the source was accepted in its present state. The result also depends on `key`: the
-        command's words without paths of this machine, and the compiler's version. `stricter` has the keys of commands that accept
-        less, so that a source which one of these accepted is not compiled. Returns the compiler's complaints; "" if there are
+        command's words without paths of this machine, and the compiler's version. `stricter` has the keys of commands that accept less: a
+        source that one of these commands accepted is not compiled again. Returns the compiler's complaints; "" if there are
         none."""
         digests = [self.digest(source, each) for each in (*stricter, key)]
         digest = next((each for each in digests if each in self.known), digests[-1])

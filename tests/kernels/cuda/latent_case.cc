@@ -18,7 +18,7 @@ using reference::WriteNumber;
 
 constexpr int32_t kPoison = 1 << 30;  // a block id that no pool holds
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr int64_t kSpareRows = 2;  // rows behind those of the last sequence; they belong to no sequence
+constexpr int64_t kSpareRows = 2;  // rows after those of the last sequence; they belong to no sequence
 
 int64_t BlocksOf(const LatentShape& s, int32_t context) { return (context + s.block_size - 1) / s.block_size; }
 

@@ -26,7 +26,7 @@ struct LatentShape {
   int32_t num_ctas = 0;    // prefill: PrefillSplit; decodes: thread blocks
   float scale = 0.05f;
   bool resident_table = false;  // true: row numbers of the table differ from sequence numbers
-  int64_t first_block = 0;      // ids of the blocks in use begin here
+  int64_t first_block = 0;      // least id of the blocks in use
 
   int32_t head_size() const { return rotated_dim + rank; }
   NumberType CachedType() const { return fp8_cache ? NumberType::kFp8E4M3 : dtype; }

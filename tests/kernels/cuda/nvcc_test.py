@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Tests that every CUDA source compiles for every promised architecture without warnings (to PTX, with warnings as errors), and so does
 host code that CMake compiles only with a toolkit and NCCL. An accepted source is compiled again only when its code, an included file,
-the command or the compiler has changed (green_sources.py). nvcc then leaves out most of its optimisation, which takes nine tenths of its
-time and refuses nothing but loops that it cannot unroll; with --optimised it compiles as for a GPU. --record writes nvcc_green.txt, the
-list of accepted sources for clean checkouts. The test is skipped without nvcc on the PATH."""
+the command or the compiler has changed (green_sources.py). nvcc then leaves out most of its optimisation. The optimisation takes nine
+tenths of nvcc's time and refuses only loops that it cannot unroll. With --optimised nvcc compiles as for a GPU. --record writes
+nvcc_green.txt, the list of accepted sources for clean checkouts. The test is skipped without nvcc on the PATH."""
 import argparse
 import concurrent.futures
 import glob

@@ -1,5 +1,5 @@
-// Runs the one-shot all-reduce with the bugs of one_shot_bugs.py. The schedules, the emulator or the comparison must
-// find each bug.
+// Runs the one-shot all-reduce with the bugs of one_shot_bugs.py. The tested schedules, the emulator's checks or the
+// comparison with the reference must find each bug.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -119,7 +119,7 @@ class OneShotRanks {
   }
 
   /// Waits until all other ranks wait for flags of an operation after `operation`. With `looking_is_enough`, a rank
-  /// that has read the flags of `operation` itself more than 20 times also counts. Then only the protocol keeps the
+  /// that has read the flags of `operation` itself more than 20 times also counts. Then only the protocol stops the
   /// others from continuing.
   void AwaitOthers(int rank, int operation, bool looking_is_enough) {
     for (int r = 0; r < size_; ++r) {

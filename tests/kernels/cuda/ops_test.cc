@@ -1,5 +1,5 @@
 // Tests operations that a GPU runs in one kernel and the CPU in several. Also tests those properties of the other
-// operations that only an emulator or a GPU shows (tests/kernels/elementwise_test.cc tests the rest).
+// operations that only an emulator or a GPU shows (tests/kernels/elementwise_test.cc tests their other properties).
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -208,7 +208,7 @@ TEST(PrefillAttentionTest, PrefillAttention_EqualsReference_WhenSplitTilesHoldGr
 
 TEST(PrefillAttentionTest, PrefillAttention_EqualsReference_WhenAKvHeadSeesNothingOfAPart) {
   // The tile of rows from 1280 on has queries from 640 on of the first KV head, and queries from 1280 on of the other
-  // head, whose window begins after the tile's first part.
+  // head. The window of these later queries begins after the tile's first part.
   for (const bool in_groups : {false, true}) {
     PrefillCase c({.head_start = {0, 2, 3},
                    .chunks = {{1300, 1300}},

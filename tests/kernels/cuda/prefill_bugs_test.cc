@@ -75,7 +75,7 @@ std::string Hunt() {
 
 TEST(PrefillBugsTest, Hunt_FindsEveryPlantedBug_AndNothingWithoutBugs) { ExpectEveryBugIsFound(kPlantedBugs, Hunt); }
 
-/// Tries random steps, as the sweep does, of the types that are instantiated here. Returns the number of the first
+/// Tries random steps, as the sweep does, of the types that this test instantiates. Returns the number of the first
 /// wrong step, counted from 1, or -1 if none of `most` is wrong.
 int StepsUntilWrong(int most) {
   for (int step = 1; step <= most; ++step) {

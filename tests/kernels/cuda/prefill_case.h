@@ -26,7 +26,7 @@ struct PrefillShape {
   float first_sink = 2;  // sink of head 0; each later head's is one less
   float scale = 0.3f;
   bool resident_table = false;  // true: row numbers of the table differ from sequence numbers
-  int64_t first_block = 0;      // ids of the blocks in use begin here
+  int64_t first_block = 0;      // least id of the blocks in use
   PrefillSplit split = {};      // only num_ctas is used; kv_heads follows from head_start
   bool in_groups = false;       // warpgroups compute the products (GroupMma)
 
@@ -50,7 +50,7 @@ class PrefillCase {
   /// there is neither.
   std::string Wrong() const;
   /// Makes the next launch compute only the last `queries` tokens of the first `context` tokens of the only sequence.
-  /// The rows stay where they are, so that one prompt can be cut in several ways.
+  /// The rows of the inputs do not move, so that one prompt can be cut in several ways.
   void Cut(int32_t queries, int32_t context);
   int64_t num_merges() const { return num_merges_; }
 

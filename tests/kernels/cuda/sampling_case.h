@@ -16,7 +16,7 @@ struct SamplingRow {
   SamplingParams params;
   DrawKey key{1, 0, 0};
   Penalties penalties;
-  std::map<int32_t, int32_t> seen;  // token id -> how often it was generated; 0: it is in the prompt only
+  std::map<int32_t, int32_t> seen;  // token id -> how often the token was generated; 0: it is only in the prompt
   std::vector<std::pair<int32_t, float>> bias;
   std::vector<int32_t> banned;
   int num_logprobs = -1;

@@ -1,4 +1,4 @@
-// Tests the operations that keep the state of running sequences on the GPU, in the emulator.
+// Tests, in the emulator, the operations that update the state of running sequences on the GPU.
 #include "kernels/cuda/elementwise/step_state.h"
 
 #include <gtest/gtest.h>

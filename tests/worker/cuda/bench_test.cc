@@ -1,5 +1,5 @@
 // Tests quire-bench-kernels apart from timing, on the emulated device: its check of results, the random models that it
-// keeps on disk, and its comparison of decode steps with and without CUDA graphs.
+// stores on disk, and its comparison of decode steps with and without CUDA graphs.
 #include "worker/cuda/bench/bench.h"
 
 #include <gtest/gtest.h>

@@ -546,8 +546,8 @@ TEST(CudaPrefillTest, Prefill_EqualsTheCpuEngine_WhenAChunkBehindALongPrefixIsSp
   test::ExpectAlikePrompts(got, want, 0.004);
 }
 
-// The last prompt begins with the whole first prompt, whose blocks are cached by then. Its last chunk is split over the
-// device's multiprocessors.
+// The last prompt begins with the whole first prompt. The first prompt's blocks are cached by then. Its last chunk is
+// split over the device's multiprocessors.
 TEST(CudaLatentsTest, Answers_EqualTheCpuEngine_BehindALongCachedPrefix) {
   const test::RandomModel model({.hidden = 64,
                                  .layers = 1,

@@ -1,5 +1,5 @@
-// Tests models whose layers keep recurrent states on the CUDA engine, over an emulated device. Answers equal the CPU
-// engine's, however states are copied, swapped or recomputed.
+// Tests models with recurrent states on the CUDA engine, over an emulated device. Answers equal the CPU engine's,
+// however states are copied, swapped or recomputed.
 #include <gtest/gtest.h>
 
 #include "tests/support/random_model.h"

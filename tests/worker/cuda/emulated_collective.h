@@ -30,7 +30,7 @@ class EmulatedCollective final : public NormingCollective {
   void Connect(bool gathers, int64_t bytes);
 
   Collective& host_;
-  std::set<std::pair<bool, int>> connected_;  // calls so far: (true for a gather, bit width of the number of bytes)
+  std::set<std::pair<bool, int>> connected_;  // past calls: (true for a gather, bit width of the number of bytes)
 };
 
 }  // namespace quire::test

@@ -63,9 +63,9 @@ Answers Serve(const ModelFiles& files, const std::vector<Ask>& asks, const Setup
 std::vector<Ask> SomeAsks(const ModelFiles& files, uint64_t seed,
                           const std::vector<int>& lengths = {1, 37, 16, 90, 5, 70});
 
-/// Expects equal log-probabilities up to and including the first token of a choice that differs. There, both tokens
-/// must be about equally likely. At least the fraction `part` of all tokens must come before the places where choices
-/// differ.
+/// Expects equal log-probabilities up to and including the first token of a choice that differs. At that token, both
+/// tokens must be about equally likely. At least the fraction `part` of all tokens must come before the first differing
+/// tokens of their choices.
 void ExpectAlike(const Answers& got, const Answers& want, double tolerance, double part = 0.75);
 
 /// Compares log-probabilities of prompts. The tolerance grows for unlikely tokens, where 16-bit numbers err by more.

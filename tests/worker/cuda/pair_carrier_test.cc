@@ -48,7 +48,7 @@ struct Pool {
 
 class PairCarrierTest : public testing::Test {
  protected:
-  /// Waits until the link has done `moves` moves. Fails if this takes more than 20 seconds.
+  /// Waits until the link has done `moves` moves. Fails if this takes too long.
   static void WaitFor(DeviceLink& link, int64_t moves) {
     const auto deadline = Clock::now() + std::chrono::seconds(20);
     while (link.num_done() < moves && Clock::now() < deadline) std::this_thread::yield();
@@ -95,7 +95,7 @@ TEST_F(PairCarrierTest, Move_CopiesWholeBlocks_WhenTheyNeedSeveralPieces) {
 TEST_F(PairCarrierTest, Move_CopiesRangesToOtherPlacesInABlock_InSeveralMoves) {
   from_.Fill(2);
   Open();
-  // Moves two ranges of bytes to other places in the receiver's block, like heads that have other places there.
+  // Moves two ranges of bytes to other offsets in the receiver's block, like heads that have other positions in it.
   const BlockRuns given = {{2048, 2048}, {6144, 1024}}, taken = {{0, 2048}, {4096, 1024}};
   for (const int block : {1, 2, 3}) {
     gives_->Move(from_.Of({block}), given);

@@ -30,7 +30,7 @@ struct Recorded {
 };
 
 Recorded Record(Device& device, const Variant& variant, int64_t sets) {
-  variant.queue(0);  // first-use work happens here
+  variant.queue(0);  // does what is done only at the first use
   device.Synchronize();
   const double once = SecondsOf(device, [&] { variant.queue(sets - 1); });
   const auto wanted = std::clamp(static_cast<int64_t>(kSampleSeconds / once), sets, std::max(sets, kMaxCalls));

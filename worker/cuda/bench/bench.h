@@ -43,7 +43,7 @@ struct Timing {
 inline constexpr int64_t kColdBytes = int64_t{320} << 20;
 inline constexpr int64_t SetsFor(int64_t bytes) { return bytes >= kColdBytes ? 1 : (kColdBytes + bytes - 1) / bytes; }
 
-/// Times several ways to compute the same thing, side by side, and keeps the results.
+/// Times several ways to compute the same result, one beside another, and stores the results.
 class Bench {
  public:
   Bench(Device& device, int rounds) : device_(device), rounds_(rounds) {}
@@ -51,8 +51,8 @@ class Bench {
   Device& device() { return device_; }
 
   /// Times all variants of a case. Each variant is captured as a graph of many calls, so that launches by the host do
-  /// not count. After one warm-up, the variants take turns for `rounds` rounds. Prints and keeps one row per variant,
-  /// and checks the output.
+  /// not count. After one warm-up, the variants take turns for `rounds` rounds. Prints and stores one row for each
+  /// variant, and checks the output.
   std::vector<Timing> Measure(const Case& c, const std::vector<Variant>& variants);
 
   /// Sets the rates, in bytes and operations per second, with which later results are compared.
@@ -68,8 +68,8 @@ class Bench {
   int64_t num_wrong() const { return wrong_; }
 
  private:
-  /// Reports, and counts as wrong, a variant whose graph leaves other bytes than a single call does, and a variant
-  /// whose results are not close to those of the reference method or, without one, of the last variant.
+  /// Reports and counts wrong variants: the graph leaves other bytes than a single call does, or the results are not
+  /// close to those of the reference method or, without a reference, of the last variant.
   void Check(const Case& c, const std::vector<Variant>& variants, const std::vector<const DeviceGraph*>& graphs);
 
   Device& device_;

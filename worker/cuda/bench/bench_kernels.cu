@@ -89,7 +89,7 @@ struct ReadKernel {
 #pragma unroll
       for (int k = 0; k < kInFlight; ++k) all &= pieces[k].v[0] & pieces[k].v[1] & pieces[k].v[2] & pieces[k].v[3];
     }
-    // Random data never has all bits set. The compiler does not know this, so it keeps the loads.
+    // Random data does not have all bits set. The compiler cannot know this, so it does not remove the loads.
     if (all == ~0u) p.sink[0] = all;
   }
 };

@@ -17,7 +17,7 @@ struct PagedShape {
 };
 
 /// The inputs of attention for one batch: block tables, other arrays, and random keys and values of one layer, in bf16
-/// or FP8. There are several sets of keys and values, which calls use in turn.
+/// or FP8. There are several sets of keys and values. Each call uses the next set.
 class PagedBatch {
  public:
   PagedBatch(const PagedShape& shape, Device& device);

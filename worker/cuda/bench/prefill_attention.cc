@@ -55,8 +55,8 @@ class PrefillCase {
   int64_t sets() const { return batch_.sets(); }
 
   /// Returns the output. For a single sequence with at most kMostJudged queries, the reference method is the decode
-  /// kernel v2. There, each query is a sequence of its own, whose last token is the query's token. All these sequences
-  /// share one block table.
+  /// kernel v2. For v2, each query is a sequence of its own. The sequence's last token is the query's token. All these
+  /// sequences share one block table.
   Output output() {
     Output output{out_.as<void>(), out_.bytes(), batch_.shape().head_size};
     if (chunks_.sequences > 1 || chunks_.queries > kMostJudged) return output;

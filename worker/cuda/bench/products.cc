@@ -1,5 +1,5 @@
-// Measures the matrix products of a decode step, in the shapes of a model with 8 billion weights: our kernel for few
-// rows against the library of the GPU's vendor.
+// Measures the matrix products of a decode step, in the shapes of a model with 8 billion weights: Quire's kernel for
+// few rows against the library of the GPU's vendor.
 #include "worker/cuda/decoder/products.h"
 
 #include <fmt/format.h>

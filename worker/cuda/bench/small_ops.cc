@@ -19,7 +19,7 @@ constexpr auto kBF16 = NumberType::kBF16;
 constexpr int64_t kHidden = 4096, kMlp = 14336, kHeads = 32, kKvHeads = 8, kHead = 128, kVocab = 128256;
 constexpr int64_t kQkv = (kHeads + 2 * kKvHeads) * kHead;
 
-/// `sets` sets of random rows, which calls use in turn.
+/// `sets` sets of random rows. Each call uses the next set.
 struct Rows {
   Rows(Device& device, int64_t sets, int64_t rows, int64_t width)
       : set_bytes(rows * width * 2), memory(device.Allocate(sets * set_bytes, "rows")) {

@@ -58,7 +58,7 @@ void StepRunner::Prefill(SlotId slot) {
   added.num_prompt_tokens = run_.context;
   for (int i = 0; i < run_.context; ++i)
     added.tokens.push_back(static_cast<TokenId>(random_() % static_cast<uint64_t>(vocab_)));
-  for (int i = 0; i < blocks_each_; ++i) {  // sequences take turns, so that a sequence's blocks are not neighbours
+  for (int i = 0; i < blocks_each_; ++i) {  // sequences alternate, so that a sequence's blocks are not neighbours
     added.blocks.push_back(1 + i * run_.batch + static_cast<BlockId>(slot));
   }
   added.sampling.temperature = 0;

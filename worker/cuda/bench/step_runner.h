@@ -13,7 +13,7 @@ struct StepRun {
   int batch = 1, context = 1024;  // number of sequences; tokens of each before the first step
   int most_steps = 100;           // upper bound of the steps to run
   int chunk_tokens = 8192;        // prompt tokens per step
-  bool logprobs = false;          // report the log-probability of each drawn token
+  bool logprobs = false;          // report the log-probability of each sampled token
   CudaEngineOptions engine = {};
 };
 

@@ -15,7 +15,7 @@ struct StepBench {
   std::vector<int> batches = {1, 16, 64, 256};
   int context = 1024;
   bool profile = false;
-  std::string models;  // directory that keeps the made-up models; empty: make them anew each time
+  std::string models;  // directory in which made-up models stay; empty: make them anew each time
 };
 void BenchSteps(Bench& bench, const StepBench& options);
 

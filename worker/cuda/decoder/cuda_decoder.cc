@@ -200,7 +200,7 @@ void CudaDecoder::Logits() {
     kernels::SkinnyGemm(device_.stream(), product);
     return CapLogits(draws);
   }
-  Norm(weights_.final_norm, weights_.final_norm_bias);  // even without a local vocabulary, because the ranks sum here
+  Norm(weights_.final_norm, weights_.final_norm_bias);  // even without a local vocabulary: the ranks sum in this norm
   if (draws == 0) return;
   void* rows = a.normed;
   if (shape_.num_chunks > 0) {

@@ -48,12 +48,12 @@ class CudaDecoder final : private DecoderOps {
   /// tokens are sampled.
   void Forward(const StepShape& shape, const StepOnDevice& step, const CudaKvCache& cache);
 
-  /// Queues the logits of `count` (at most max_draws) rows of the last step from `row` on. The step must keep its rows
-  /// (StepShape::keeps_rows). Overwrites logits().
+  /// Queues the logits of `count` (at most max_draws) rows of the last step from `row` on. StepShape::keeps_rows must
+  /// be true for the step. Overwrites logits().
   void LogitsOfRows(int64_t row, int64_t count);
 
-  /// Returns the activations after the final norm, for the rows of the last step from `row` on. The step must keep its
-  /// rows (StepShape::keeps_rows). The activations are in device memory: [rows, hidden] of the model's type.
+  /// Returns the activations after the final norm, for the rows of the last step from `row` on. StepShape::keeps_rows
+  /// must be true for the step. The activations are in device memory: [rows, hidden] of the model's type.
   const std::byte* NormedRows(int64_t row) const;
 
   /// Measures once which way of computing steps of `num_rows` rows is fastest. Overwrites activations. Must not run
@@ -196,7 +196,7 @@ class CudaDecoder final : private DecoderOps {
   StateLayout states_;
   std::map<int64_t, bool> fused_of_;  // keyed by number of rows
   std::set<int64_t> tuned_;           // numbers of rows
-  // The members from here to pending_ belong to the step that is being queued.
+  // The members below, up to pending_, belong to the step that is being queued.
   StepShape shape_;
   const StepOnDevice* step_ = nullptr;
   const CudaKvCache* cache_ = nullptr;

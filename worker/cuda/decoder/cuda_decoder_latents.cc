@@ -25,8 +25,7 @@ void CudaDecoder::ProjectLatents(int64_t layer) {
     x = l.query_normed;
   }
   products_.Run(Product(x, width, w.latents.query, l.queries, heads * query_dim, rows));
-  // Multiplies the part of each head's query that does not rotate by the matrix that makes the head's keys from
-  // latents.
+  // Multiplies the unrotated part of each head's query by the matrix that makes the head's keys from latents.
   void* to = static_cast<std::byte*>(a.qkv) + latent.rotated_dim * ByteSize(sizes_.dtype);
   GemmParams absorb = Product(l.queries, latent.key_dim, w.latents.keys, to, latent.rank, rows);
   absorb.x_stride = heads * query_dim;

@@ -1,4 +1,4 @@
-// CudaDecoder's operations for layers that keep a recurrent state.
+// CudaDecoder's operations for layers with a recurrent state.
 #include "comm/base/error.h"
 #include "kernels/causal_conv.h"
 #include "kernels/gate_squares.h"

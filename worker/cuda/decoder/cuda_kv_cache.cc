@@ -56,7 +56,7 @@ void CudaKvCache::SwapIn(const std::vector<BlockCopyPair>& pairs) {
 }
 
 /// Copies pairs in as few launches as possible. The pairs of one launch run in parallel. A plan may copy a block and
-/// then overwrite it, so a pair whose destination occurs in an earlier pair begins a new launch.
+/// then overwrite it, so a pair with a destination that occurs in an earlier pair begins a new launch.
 void CudaKvCache::Copy(const std::vector<BlockCopyPair>& pairs, int set) {
   size_t begin = 0;
   for (size_t i = 0; i <= pairs.size(); ++i) {

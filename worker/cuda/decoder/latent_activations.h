@@ -9,7 +9,7 @@ namespace quire {
 
 /// Device buffers of latent attention, for T tokens, in the model's type. Two buffers are in Activations: `qkv` [T,
 /// local heads, rotated_dim + rank] holds the queries in the form that is multiplied by cached rows, and `attended` [T,
-/// local heads, rank] holds the weighted means of latents. All buffers here are null in models without latent
+/// local heads, rank] holds the weighted means of latents. All buffers of this struct are null in models without latent
 /// attention.
 struct CudaLatentActivations {
   CudaLatentActivations(const ModelSpec& spec, const RankShard& shard, NumberType dtype, int64_t max_tokens,

@@ -7,8 +7,8 @@
 
 namespace quire {
 
-/// Device buffers between the two products of layers that keep a recurrent state, for T tokens. The buffers have size 0
-/// in models without such layers and on ranks without a part of such layers.
+/// Device buffers between the two products of layers with a recurrent state, for T tokens. The buffers have size 0 in
+/// models without such layers and on ranks without a part of such layers.
 struct CudaMixerActivations {
   CudaMixerActivations(const ModelSpec& spec, const RankShard& shard, NumberType dtype, int64_t max_tokens,
                        Pieces& pieces)

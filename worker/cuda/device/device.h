@@ -41,9 +41,9 @@ class DeviceGraph {
 };
 
 /// One rank's GPU: its memory and one stream, which runs work in the order in which it was queued. Belongs to the
-/// thread that made it. Every function throws Error with the device's name and the action that failed; after that the
-/// process cannot use the device any more. There are two implementations: the CUDA runtime (device_runtime.cc) and the
-/// SIMT emulator (tests/worker/cuda/emulated_device.cc).
+/// thread that made it. Every function throws Error with the device's name and the action that failed; after an error
+/// the process cannot use the device. There are two implementations: the CUDA runtime (device_runtime.cc) and the SIMT
+/// emulator (tests/worker/cuda/emulated_device.cc).
 class Device {
  public:
   explicit Device(int ordinal);
@@ -69,7 +69,7 @@ class Device {
   void CopyToHost(void* to, const void* from, int64_t bytes);
   void SetZero(void* to, int64_t bytes);
 
-  /// A mark is a place in the stream's queue. There are kNumMarks marks. Setting a mark again moves it.
+  /// A mark is a point in the stream's queue. There are kNumMarks marks. Setting a mark again moves it.
   static constexpr int kNumMarks = 8;
   void SetMark(int mark);
   bool Reached(int mark);
@@ -77,7 +77,7 @@ class Device {
   double SecondsBetween(int earlier, int later);  // requires that both marks are reached
   void Synchronize();
 
-  /// Captures the calls that `body` queues instead of running them. The arguments keep their values from the time of
+  /// Captures the calls that `body` queues instead of running them. The arguments have their values from the time of
   /// capture.
   std::unique_ptr<DeviceGraph> Capture(const std::function<void()>& body);
   void Launch(const DeviceGraph& graph);

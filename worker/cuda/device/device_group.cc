@@ -36,7 +36,7 @@ DeviceGroup::DeviceGroup(const MpiBootstrap& mpi, DeviceGroupOptions options) : 
   }
   library_ = MakeNcclCollective(mpi, options.nccl);
   if (!has_one_shot()) return;
-  // Ranks that share a device run in turns, so measurements would mean nothing.
+  // Ranks that share a device run one after another, so measurements would mean nothing.
   const bool alone = RanksOnThisDevice(mpi) == 1;
   threshold_ = options.measure && alone ? MeasureThreshold(mpi) : DefaultOneShotThreshold(size);
   why_ = options.measure && alone ? "measured" : "from published times";

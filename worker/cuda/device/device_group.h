@@ -21,8 +21,9 @@ struct DeviceGroupOptions {
 class DeviceGroup final : public NormingCollective {
  public:
   /// Connects the GPUs of the group. With options.measure, also measures up to which size the one-shot all-reduce is
-  /// faster, which takes about a second; the device should be idle meanwhile. Collective call, on the calling thread's
-  /// current device. Throws CollectiveAborted when NCCL fails or a rank is lost, and Error when a device fails.
+  /// faster, which takes about a second; the device should be idle meanwhile. All ranks must call it. It uses the
+  /// calling thread's current device. Throws CollectiveAborted when NCCL fails or a rank is lost, and Error when a
+  /// device fails.
   DeviceGroup(const MpiBootstrap& mpi, DeviceGroupOptions options);
 
   Rank rank() const override { return library_->rank(); }

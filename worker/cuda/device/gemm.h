@@ -25,7 +25,8 @@ struct GemmParams {
   int64_t x_apart = 0, weight_apart = 0, y_apart = 0;  // elements from one product of the batch to the next
   std::optional<NumberType> quantized = {};            // type of a kernels::QuantizedMatrix; only for Products
   /// The scales of x [m] and of the weight [n], on the device, when both are FP8 E4M3: y(i, j) = scale * x_scales[i] *
-  /// weight_scales[j] * sum. k, n and x_stride must then be multiples of 16. Null: x and weight are of the dtype.
+  /// weight_scales[j] * sum. With scales, k, n and x_stride must be multiples of 16. Null: x and weight have the type
+  /// `dtype`.
   const float *x_scales = nullptr, *weight_scales = nullptr;
 };
 
@@ -39,15 +40,16 @@ class Gemm {
 
   static constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;
 
-  /// Queues the product, with the algorithm that Tune has chosen for its shape, or else with the library's first guess.
+  /// Queues the product, with the algorithm that Tune has chosen for its shape, or else with the first algorithm that
+  /// the library suggests.
   void Run(const GemmParams& params);
 
   /// True if the library supports the product on this device. FP8 depends on device and library version.
   bool Has(const GemmParams& params) const;
 
-  /// Times the library's best guesses for this shape and keeps the fastest one. Overwrites y. Each run takes the next
-  /// of `weights`, so that no weight is in a cache. Must not run while a graph is captured. Returns the seconds of the
-  /// fastest guess.
+  /// Times the algorithms that the library suggests first for this shape, and uses the fastest one from then on.
+  /// Overwrites y. Each run takes the next of `weights`, so that no weight is in a cache. Must not run while a graph is
+  /// captured. Returns the seconds of the fastest algorithm.
   double Tune(const GemmParams& params, std::span<const void* const> weights);
 
  private:

@@ -145,7 +145,7 @@ struct Gemm::Plans {
     return algorithms;
   }
 
-  /// Returns the measured algorithm, or else the library's first guess; null if the library does not support the
+  /// Returns the measured algorithm, or else the library's first suggestion; null if the library does not support the
   /// product.
   const cublasLtMatmulAlgo_t* Best(const GemmParams& p, const Problem& problem) {
     const auto known = chosen.find(ShapeOf(p));

@@ -27,8 +27,8 @@ constexpr auto kLook = std::chrono::microseconds(20);
 
 struct GivenUp {};
 
-/// The device resources of a link. The members are destroyed in reverse order, first the pair, whose kernels use the
-/// other members.
+/// The device resources of a link. The members are destroyed in reverse order, first the pair, because its kernels use
+/// the other members.
 struct Way {
   explicit Way(int ordinal)
       : device(ordinal),

@@ -11,7 +11,7 @@ constexpr int kBeginMark = Device::kNumMarks - 2, kEndMark = Device::kNumMarks -
 }  // namespace
 
 std::optional<double> MedianSeconds(Device& device, const std::function<bool()>& queue) {
-  if (!queue()) return std::nullopt;  // the first call loads and sets up things, which must not happen during capture
+  if (!queue()) return std::nullopt;  // the first call may load code, which must not happen during capture
   bool queued = true;
   const std::unique_ptr<DeviceGraph> graph = device.Capture([&] {
     for (int call = 0; call < kCalls && queued; ++call) queued = queue();

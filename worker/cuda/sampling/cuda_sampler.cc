@@ -27,9 +27,9 @@ bool NeedsHost(const SequenceState& s) {
          (BansTokens(s) && static_cast<int64_t>(s.sampling.banned_until_min.size()) > kMaxListEntries);
 }
 
-/// True if the candidates of all shards may not be enough to sample the row's token. They are enough for greedy rows
-/// and for top-k up to the number of candidates. Rows without top-k, top-p and min-p need only the shards' total
-/// weights.
+/// True if the candidates of all shards may not be enough to sample the row's token. The candidates are enough for
+/// greedy rows and for top-k up to the number of candidates. Rows without top-k, top-p and min-p need only the shards'
+/// total weights.
 bool MayNeedWholeRow(const SamplingSpec& s) {
   if (s.temperature <= 0) return false;
   if (s.top_k > 0) return s.top_k > kernels::kMaxShardCandidates;

@@ -16,7 +16,7 @@ namespace quire {
 struct CudaSamplerSizes {
   std::vector<RankShard> shards;
   Rank rank;
-  int64_t max_rows;     // most rows that draw in one step
+  int64_t max_rows;     // most rows with a sampled token in one step
   int64_t max_running;  // number of slots
   int64_t max_model_len;
   int64_t row_stride;  // floats per row of logits; equal on all ranks, at least any shard
@@ -39,7 +39,7 @@ class CudaSampler {
   /// Queues the copy of the sampled tokens to the host. There are two sets of results, so that the host can read one
   /// while the device writes the other.
   void CopyResults(int64_t num_rows, int set);
-  /// For the rows that only the host can sample, asks the grammars which tokens are allowed, while the device computes
+  /// For the rows that only the host can sample, computes which tokens the grammars allow, while the device computes
   /// the step. Call before Collect.
   void AskGrammars(const SequenceTable& table, DrawPlan& plan) const;
   /// Returns the tokens once CopyResults has run. For some rows, all ranks together sample the token from `logits`: for

@@ -11,7 +11,7 @@
 
 namespace quire {
 
-/// A sequence of the batch whose prompt log-probabilities are asked for. `row`: its first row in this step.
+/// A sequence of the batch with a request for prompt log-probabilities. `row`: its first row in this step.
 struct ScoringMember {
   BatchMember member;
   int64_t row;

@@ -33,11 +33,11 @@ inline constexpr int64_t kEditsAtOnce = 16384;
 /// of B blocks.
 struct StepArrays {
   int32_t* token_ids;       // [T]
-  int32_t* from_slot;       // [T] slot whose last drawn token is this one; -1: the token is in token_ids
+  int32_t* from_slot;       // [T] slot with this token as its last sampled one; -1: the token is in token_ids
   int32_t* positions;       // [T]
   int64_t* slots;           // [T] cache slot; -1: padding
   int32_t* decode_context;  // [D]
-  int32_t* decode_table;    // [D] row of the block tables, i.e. slot
+  int32_t* decode_table;    // [D] row of the block tables: the slot
   int32_t* chunk_start;     // [C + 1] first row, relative to the first chunk's
   int32_t* chunk_context;   // [C]
   int32_t* chunk_table;     // [C]
@@ -46,7 +46,7 @@ struct StepArrays {
   int32_t* state_context;                           // [D + C]; 0: padding
   int32_t* state_blocks;                            // [D + C, B]
   int32_t* draw_row;                                // [R]
-  int32_t* draw_slot;                               // [R] slot to keep the drawn token for the next step; -1: padding
+  int32_t* draw_slot;                               // [R] slot that stores the token for the next step; -1: padding
   kernels::DeviceSampling* sampling;                // [R]
   kernels::PrefillTile* tiles[kMaxAttentionKinds];  // indexed by kind of attention
   kernels::PrefillMerge* merges[kMaxAttentionKinds];
@@ -63,8 +63,8 @@ struct StepArrays {
 
 /// Memory for the arrays of steps: two page-locked sets on the host, because the next step is built while the last
 /// step's copy may still run, and one set on the device. Arrays are packed as tightly as the step's sizes allow, so
-/// that one copy transfers little else. The addresses of the arrays depend only on the step's limits, so graphs of one
-/// size find them at the same addresses.
+/// that one copy transfers few unused bytes. The addresses of the arrays depend only on the step's limits, so graphs of
+/// one size find them at the same addresses.
 class StepBuffers {
  public:
   StepBuffers(const StepLimits& most, Device& device);

@@ -83,8 +83,8 @@ class Builder {
     AddState(row, 0, {});
   }
 
-  /// Adds the state of sequence `i`, whose rows were added last. A plan gives each state as many blocks as any rank
-  /// needs; this rank's part is in the first sizes_.state_blocks of these blocks.
+  /// Adds the state of sequence `i`, after the rows of this sequence were added. A plan gives each state as many blocks
+  /// as any rank needs; this rank's part is in the first sizes_.state_blocks of these blocks.
   void AddState(int64_t i, int32_t context, std::span<const BlockId> blocks) {
     if (sizes_.state_blocks == 0) return;
     arrays_.state_start[i + 1] = static_cast<int32_t>(shape_.num_rows);

@@ -13,7 +13,7 @@ struct StepShape {
   int64_t num_decodes = 0;  // the first rows, one per decode; padded like num_rows
   int64_t num_chunks = 0;   // chunks: sequences whose tokens are the rows after the decodes
   kernels::PrefillPlan chunk_work[kMaxAttentionKinds] = {};  // plan of the chunks' attention, by kind
-  int64_t num_draws = 0;                                     // rows that draw; all rows in steps without chunks
+  int64_t num_draws = 0;                                     // rows to sample from; all rows in steps without chunks
   bool combines[kMaxAttentionKinds] = {};                    // indexed by kind: true if some decode's context is split
   int32_t max_context = 0;  // longest decode context, rounded up (PaddedContext); 0: decodes are planned
   bool keeps_rows = false;  // rows of some chunk are scored or pooled afterwards

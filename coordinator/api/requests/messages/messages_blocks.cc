@@ -15,7 +15,7 @@ std::string TextBlock(const JsonObject& block) {
   return block.Text("text");
 }
 
-/// Throws ApiError for a block that enables citations, because answers here have no citations.
+/// Throws ApiError for a block that enables citations, because this server's answers have no citations.
 void RefuseCitations(const JsonObject& block) {
   if (!block.Has("citations")) return;
   const JsonObject citations = block.Object("citations");

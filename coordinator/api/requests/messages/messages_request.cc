@@ -57,8 +57,8 @@ void AddOutputConfig(const JsonObject& body, OrderedJson& chat) {
   chat["response_format"] = ResponseFormat(config.Object("format"));
 }
 
-/// Sets reasoning_effort from the latest turn that names an effort. Efforts above "high" become "high", the highest
-/// that templates know.
+/// Sets reasoning_effort from the latest message that names an effort. Efforts above "high" become "high", the highest
+/// effort that templates know.
 void AddEffort(const MessagesTurns& turns, MessagesRequest& request) {
   OrderedJson& chat = request.chat;
   if (turns.effort) chat["reasoning_effort"] = *turns.effort;
@@ -67,15 +67,15 @@ void AddEffort(const MessagesTurns& turns, MessagesRequest& request) {
   request.hints.emplace_back("reasoning_effort");
 }
 
-/// Translates `thinking` into fields of the chat request. after_tools: the last turn has results of tools.
+/// Translates `thinking` into fields of the chat request. after_tools: the last message has results of tools.
 void AddThinking(const JsonObject& thinking, bool after_tools, MessagesRequest& request) {
   thinking.KnowOnly({"type", "display", "budget_tokens", "block_binding"});
   const std::string type = thinking.Text("type");
   if (type != "enabled" && type != "adaptive" && type != "disabled" && type != "between_tools")
     thinking.Refuse("type", "must be enabled, adaptive, between_tools or disabled");
   request.chat["enable_thinking"] = type != "disabled" && (type != "between_tools" || after_tools);
-  // With these types the model decides whether to think, so a template that does not read enable_thinking may ignore
-  // it.
+  // With the types "adaptive" and "between_tools" the model decides whether to think, so a template that does not read
+  // enable_thinking may ignore it.
   if (type == "adaptive" || type == "between_tools") request.hints.emplace_back("enable_thinking");
   if (const OrderedJson* budget = thinking.Find("budget_tokens")) {
     if (type != "enabled") thinking.Refuse("budget_tokens", "is for thinking that is enabled; leave it out");
@@ -87,7 +87,7 @@ void AddThinking(const JsonObject& thinking, bool after_tools, MessagesRequest& 
   request.seals_thoughts = display == "omitted";
 }
 
-/// Makes the answer continue the conversation's last message.
+/// Makes the answer continue the conversation's last message. Throws ApiError if the answer must have a format.
 void BeginAnswer(const JsonObject& body, OrderedJson& chat) {
   if (chat.contains("response_format"))
     body.Refuse("messages", "must end with a turn of the user where a format of the answer is asked for");
@@ -133,8 +133,8 @@ GenerateCall ParseMessagesRequest(const RequestBody& body, const RequestLimits& 
   OrderedJson& chat = request.chat;
   if (generates) RefuseNoTokens(JsonObject(chat, ""), "max_tokens");
   if (generates && !chat.contains("max_tokens")) JsonObject(chat, "").Refuse("max_tokens", "is missing");
-  // Some clients always ask for as many tokens as the largest model could write. So a larger max_tokens is lowered to
-  // the context, and the answer ends with the context.
+  // Some clients ask for as many tokens as the largest model could write. So a larger max_tokens is lowered to the
+  // length of the context, and the answer ends where the context is full.
   if (const auto it = chat.find("max_tokens");
       it != chat.end() && it->is_number_integer() && *it > limits.max_model_len)
     *it = limits.max_model_len;

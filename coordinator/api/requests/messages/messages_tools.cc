@@ -82,8 +82,8 @@ void RefuseUnknownType(const JsonObject& tool, const std::string& type) {
 
 }  // namespace
 
-/// Throws ApiError for more than kMostFixedTools tools whose definition this server supplies, because each adds a long
-/// text to the prompt for a few bytes of the request.
+/// Throws ApiError for more than kMostFixedTools tools whose definition this server supplies. Each such tool adds a
+/// long text to the prompt for a few bytes of the request.
 void MessagesTools::CountFixed(const JsonObject& tool, const std::string& type) {
   if (!ClientToolOf(type) || ++num_fixed_ <= kMostFixedTools) return;
   tool.Refuse("type", fmt::format("is {}: a request takes at most {} tools of such types; leave out the others",

@@ -10,8 +10,8 @@
 namespace quire {
 
 /// The tools of a Messages request. The model sees some of them before the conversation. Others are deferred: the
-/// conversation's text describes such a tool where it becomes available, so that the prompt before that place stays in
-/// the prefix cache. Tools that a provider would execute are left out, with a line in the log.
+/// conversation's text describes such a tool where it becomes available, so that the prompt before this description
+/// stays in the prefix cache. Tools that a provider would execute are left out, with a line in the log.
 class MessagesTools {
  public:
   /// Reads `tools` and `mcp_servers`. Throws ApiError for bad or impossible values.
@@ -20,10 +20,10 @@ class MessagesTools {
   void AddChoice(const JsonObject& choice, OrderedJson& chat);
 
   // These functions return text that tells the model about changes of its tools. Load returns the text for a tool that
-  // becomes available. Only the first such text holds the tool's definition, so all texts together exceed the client's
-  // input by a sentence per block at most.
+  // becomes available. Only the first such text holds the tool's definition, so all texts together are longer than the
+  // client's input by at most a sentence for each block.
   std::string Load(const std::string& name);
-  /// Adds a tool that the conversation defines; it may replace a tool of the same name.
+  /// Adds a tool that the conversation defines; the tool may replace another tool of the same name.
   std::string Define(const JsonObject& definition);
   std::string Remove(const std::string& name);
 

@@ -17,7 +17,8 @@ namespace {
 /// Blocks of earlier answers that the model does not see: thoughts hidden from clients, and a provider's notes.
 constexpr std::string_view kSilentBlocks[] = {"redacted_thinking", "fallback", "mcp_tool_listing"};
 
-/// Translates the turns of a conversation into chat messages. Consecutive turns of one role become one message.
+/// Translates the turns (messages) of a Messages conversation into chat messages. Consecutive turns of one role become
+/// one chat message.
 class Turns {
  public:
   Turns(MessagesTools& tools, size_t bytes) : tools_(tools), growth_("messages", bytes) {}
@@ -27,7 +28,7 @@ class Turns {
     AddText(text);
   }
 
-  /// is_past: true when a later turn is the user's.
+  /// is_past: true when a later turn is from the user.
   void Add(const JsonObject& turn, bool is_past) {
     const std::string role = turn.Text("role");
     if (role != "user" && role != "assistant" && role != "system")
@@ -116,8 +117,8 @@ class Turns {
     gap_.clear();
   }
 
-  /// Returns the thoughts that a signature holds; empty for signatures of other servers. This server puts thoughts into
-  /// the signature when a request asks to omit them from the answer's text.
+  /// Returns the thoughts that a signature holds; empty for signatures of other servers. This server puts the thoughts
+  /// into the signature when a request asks to omit thoughts from the answer.
   static std::string SealedThoughts(const JsonObject& block) {
     const auto opened = OpenText(block.OptionalText("signature").value_or(""));
     // Clients may have changed the text, so it may no longer be valid JSON.

@@ -31,7 +31,7 @@ std::string PartText(const JsonObject& part) {
 }
 
 /// Returns the text of one part of a tool's output. An image or a file becomes a note to the model, so that an agent
-/// whose tool returns images can go on.
+/// with a tool that returns images can continue.
 std::string OutputText(const JsonObject& part) {
   const std::string type = part.Text("type");
   if (type != "input_image" && type != "input_file") return PartText(part);
@@ -49,7 +49,7 @@ void KnowItem(const JsonObject& item, std::initializer_list<std::string_view> ow
   }
 }
 
-/// An item's type that stands for calls of a provider's built-in tool. `name`: the tool's name; empty: the item has the
+/// A type of items that record calls of a provider's built-in tool. `name`: the tool's name; empty: the item has the
 /// name. `arguments`: the item's members that become the call's arguments. `result`: the member with the tool's output;
 /// empty: the item has no output.
 struct BuiltIn {
@@ -185,7 +185,7 @@ void ResponseItems::Output(const JsonObject& item) {
   Say("tool", typed ? item.JoinedText("output", OutputText) : DumpExactJson(*output))["tool_call_id"] = id;
 }
 
-/// Adds the tools that a search found, and tells the model the names of the tools that it may call from now on.
+/// Adds the tools that a search found, and adds a text with the names of the tools that the model may now call.
 void ResponseItems::AddSearchOutput(const JsonObject& item) {
   KnowItem(item, {"call_id", "execution", "tools"});
   std::string found;

@@ -40,7 +40,8 @@ class OfferedTools {
  public:
   /// Adds the tools in the list `name` of `holder`. Tools that a provider would execute are left out, with one line in
   /// the log per type. A tool whose name exists already is skipped if `again` is true, otherwise refused. Throws
-  /// ApiError for unknown types and bad values. Returns, once each, the names under which the model may call the tools.
+  /// ApiError for unknown types and bad values. Returns the names under which the model may call the tools, each name
+  /// once.
   std::vector<std::string> Add(const JsonObject& holder, const char* name, bool again);
 
   /// Returns the chat request's tool_choice, and removes tools that the tool_choice does not allow. Throws ApiError for

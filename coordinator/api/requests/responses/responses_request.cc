@@ -72,7 +72,7 @@ void AddReasoning(const JsonObject& reasoning, OrderedJson& chat) {
 }
 
 /// True when `include` asks for sealed thoughts. Throws ApiError for unknown values and for logprobs. The other known
-/// values are about items that answers here never have.
+/// values are about items that this server's answers never have.
 bool AsksToSeal(const JsonObject& body) {
   const OrderedJson* include = body.Find("include");
   if (include == nullptr) return false;

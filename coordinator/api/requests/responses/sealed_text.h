@@ -6,7 +6,7 @@
 
 namespace quire {
 
-/// Encodes a text that clients store and send back without reading it. The encoding keeps nothing secret.
+/// Encodes a text that clients store and send back without reading it. The encoding does not hide the text.
 std::string SealText(std::string_view text);
 
 /// Decodes what SealText has returned; nullopt for any other text.

@@ -1,7 +1,7 @@
 // Computes attention over fp16 caches by AMX tiles, for prompts and for few rows alike. Each query and weight is
 // rounded to a sum of two bf16 terms (relative error below 2^-16). Each key and value is exactly such a sum. The
 // product of the two lower terms is left out (less than 2^-15 of the whole product). Sums are in fp32. A row's bits do
-// not depend on the rows beside it: AMX multiplies each row of a tile alone, every row visits the same spans, and slots
+// not depend on the rows beside it. AMX multiplies each row of a tile alone, every row visits the same spans, and slots
 // that a row does not see add zeros.
 #include "kernels/cpu/isa/amx/attends_by_tiles.h"
 #include "kernels/cpu/isa/amx/next_lines.h"

@@ -14,7 +14,7 @@ struct Rows {
   std::byte* query;    // [head_dim / 32, term, padded rows] rows of tiles
   float* out;          // [padded rows, head_dim] sum of weight * value, relative to max
   float* sum;          // [padded rows, kLanes] sums of weights by lanes, relative to max
-  float* max;          // [padded rows] largest score so far
+  float* max;          // [padded rows] largest score of the slots visited until now
   float* slope;        // [padded rows] ALiBi's slopes
   float* place;        // [padded rows] the query's position
   std::byte* weights;  // [kTilesAtOnce, slots / 16] tiles of scores or weights (Sight)

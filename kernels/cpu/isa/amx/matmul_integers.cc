@@ -25,7 +25,8 @@ constexpr int64_t kBlockBytes = kQuantBlock, kCellBytes = sizeof(CellVec);
 // registers.
 constexpr int kSum = 0, kX = 2, kW = 4;
 
-/// Some rows and blocks of x as bytes, in the order of the weights' quads (panel_quads.h).
+/// Some rows and blocks of x as bytes, in the order of the weights' quads, which are groups of four columns
+/// (panel_quads.h).
 template <class T>
 class RowBytes;
 
@@ -74,7 +75,7 @@ class RowBytes<int16_t> {
 };
 
 /// The scales of some rows and blocks, and the other numbers that a block's sums need. For each block, the numbers of
-/// all rows stand side by side.
+/// all rows are adjacent.
 template <class T>
 class RowScales {
  public:
@@ -119,7 +120,7 @@ template <class T, int R>
 struct BlockSums {
   alignas(64) int32_t of[kParts<T>][R][kLanes];
 
-  /// Computes the sums from the rows' bytes `x` and the quads of the weights `w`.
+  /// Computes the sums from the rows' bytes `x` and the weights `w`, whose columns are in quads of four.
   QUIRE_INLINE void Multiply(const RowBytes<T>& x, int64_t row, int64_t block, const std::byte* w) {
     LoadTile<kW>(w, kCellBytes);
     Unrolled<kParts<T>>([&](auto part) QUIRE_INLINE { LoadTile<kX + part>(x.At(row, block, part), x.stride()); });
@@ -136,7 +137,8 @@ struct BlockSums {
   }
 };
 
-/// A range of blocks of a panel as quads for tiles, either as stored or unpacked from nibbles.
+/// A range of blocks of a panel, in quads (four columns of every row) for tiles, either as stored or unpacked from
+/// nibbles.
 template <NumberType Type>
 class Panel {
  public:
@@ -179,7 +181,7 @@ void StoreColumns(float* y, int64_t columns, Vec sums) {
 }
 
 /// The rows and blocks that one call multiplies, R rows at a time. The last R rows may begin before m0, or overlap the
-/// R rows before them. The sums that are thereby computed again are not stored.
+/// R rows before them. Sums that are computed again because of that are not stored.
 template <NumberType Type, class T, int R>
 struct Part {
   const PanelProduct& product;

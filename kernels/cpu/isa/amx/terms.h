@@ -32,7 +32,7 @@ QUIRE_INLINE inline TermPairs SplitPairs(Vec low, Vec high, Vec* rests = nullptr
   const WordVec low_upper = upper(low), high_upper = upper(high);
   const Vec low_rest = low - reinterpret_cast<Vec>(low_upper), high_rest = high - reinterpret_cast<Vec>(high_upper);
   if (rests != nullptr) *rests = MulAdd(low_rest, high_rest, *rests);
-  // Without kRounds the rest has at most eight significant bits, so its lower 16 bits are 0 already.
+  // Without kRounds the difference `rest` has at most eight significant bits, so its lower 16 bits are 0 already.
   const auto cut = [](Vec rest)
                        QUIRE_INLINE { return reinterpret_cast<WordVec>(rest) & (kRounds ? 0xffff0000u : 0xffffffffu); };
   return {{join(low_upper, high_upper), join(reinterpret_cast<WordVec>(low_rest), cut(high_rest))}};

@@ -9,7 +9,7 @@ namespace quire::kernels::QUIRE_ISA {
 inline constexpr int kScores = 0, kOut = 1, kX = 2, kW = 4;
 
 /// Adds one of a step's three products of terms of x and w: upper * upper (`which` 0), lower * upper (1), or upper *
-/// lower (2). Call it for 0, 1 and 2 in this order, because later products use tiles that earlier ones loaded. The
+/// lower (2). Call it for 0, 1 and 2 in this order, because later products use tiles that earlier calls loaded. The
 /// lower terms of x begin `x_term` bytes after the upper terms of x; the lower terms of w begin one tile after those of
 /// w.
 template <int sum>

@@ -13,7 +13,7 @@
 namespace quire::kernels {
 
 /// Chooses a rank that starts late, unless `hold` is kNobody. The values kBeforeSending and kBeforeWaiting differ only
-/// in the emulator: on a device, a kernel cannot be held between two instructions, so the rank sleeps before its
+/// in the emulator. On a device, a test cannot stop a kernel between two instructions, so the rank sleeps before its
 /// launch.
 struct Schedule {
   enum class Hold { kNobody, kBeforeSending, kBeforeWaiting };
