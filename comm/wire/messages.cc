@@ -580,6 +580,15 @@ std::vector<int64_t> Runs(const fb::Vector<int64_t>* vector, int64_t whole_bytes
   return runs;
 }
 
+StartMessage ReadStart(const wire::Start& m) {
+  return {m.num_blocks(),
+          m.num_host_blocks(),
+          m.state_blocks(),
+          {.compiled = m.compiled_grammar_bytes(),
+           .cached = m.cached_grammar_bytes(),
+           .answers = m.answer_grammar_bytes()}};
+}
+
 WholePart ReadPart(int64_t bytes, const fb::Vector<int64_t>* given, const fb::Vector<int64_t>* taken) {
   return {bytes, Runs(given, bytes), Runs(taken, bytes)};
 }
@@ -763,15 +772,8 @@ Message Decode(const Frame& frame) {
                           .whole_state = ReadPart(m.whole_state_bytes(), m.state_given(), m.state_taken()),
                           .working = {m.process_bytes(), m.step_bytes(), m.file_bytes()}};
     }
-    case FrameKind::kStart: {
-      const auto& m = Root<wire::Start>(frame);
-      return StartMessage{m.num_blocks(),
-                          m.num_host_blocks(),
-                          m.state_blocks(),
-                          {.compiled = m.compiled_grammar_bytes(),
-                           .cached = m.cached_grammar_bytes(),
-                           .answers = m.answer_grammar_bytes()}};
-    }
+    case FrameKind::kStart:
+      return ReadStart(Root<wire::Start>(frame));
     case FrameKind::kReady: {
       const auto& m = Root<wire::Ready>(frame);
       return ReadyMessage{m.num_blocks(), m.num_host_blocks(), m.swap_nanos_per_block(), m.state_blocks()};

@@ -24,8 +24,7 @@ class StepExecutor {
 
   const RankEngine& engine() const { return *engine_; }
 
-  /// Sets the vocabulary that grammars need, and the memory that grammars may take. Call this before the first sequence
-  /// with a grammar.
+  /// Sets what grammars need. Call this before the first sequence with a grammar.
   void SetVocabulary(Vocabulary vocabulary, const GrammarMemory& memory = {});
   /// Returns the store of grammars; null before SetVocabulary.
   GrammarStore* grammars() { return grammars_.get(); }

@@ -11,7 +11,6 @@
 
 #include "comm/base/error.h"
 #include "comm/base/host_limits.h"
-#include "comm/base/host_name.h"
 #include "comm/base/process_hardening.h"
 #include "comm/collective/stage_link.h"
 #include "comm/model/formats/mapping_errors.h"
@@ -105,23 +104,18 @@ class Line {
   Channel channel_;
 };
 
-/// Returns the name of this host in messages.
-std::string HostName(const WorkerOptions& options) { return options.node.empty() ? OwnHostName() : options.node; }
-
 /// Waits for the Start message, which says how many blocks to reserve. If the model has a tokenizer, the vocabulary
 /// arrives first.
 std::optional<StartMessage> AwaitStart(Line& line, StepExecutor& executor) {
+  auto frame = line.Receive(Clock::time_point::max());
   std::optional<Vocabulary> vocabulary;
-  for (;;) {
-    const auto frame = line.Receive(Clock::time_point::max());
-    if (frame && frame->header.kind == FrameKind::kVocabulary) {
-      vocabulary = std::get<Vocabulary>(Decode(*frame));
-      continue;
-    }
-    const std::optional<StartMessage> start = Line::TakeAs<StartMessage>(frame, "start");
-    if (start && vocabulary) executor.SetVocabulary(std::move(*vocabulary), start->grammars);
-    return start;
+  if (frame && frame->header.kind == FrameKind::kVocabulary) {
+    vocabulary = std::get<Vocabulary>(Decode(*frame));
+    frame = line.Receive(Clock::time_point::max());
   }
+  const std::optional<StartMessage> start = Line::TakeAs<StartMessage>(frame, "start");
+  if (start && vocabulary) executor.SetVocabulary(std::move(*vocabulary), start->grammars);
+  return start;
 }
 
 struct GrammarsEnd {
@@ -204,7 +198,7 @@ JoinMessage JoinOf(const WorkerOptions& options, const MpiBootstrap& mpi) {
   const Accelerators accelerators = FindAccelerators();
   const MemoryRoom memory = ReadMemoryRoom();
   return {.build = kBuildVersion,
-          .host = HostName(options),
+          .host = options.HostName(),
           .pid = ::getpid(),
           .rank = mpi.rank(),
           .world_size = mpi.world_size(),
@@ -223,7 +217,7 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
   Lease lease(CtrlEndpoint(options.coordinator, assign->ctrl_port), line.epoch(), mpi.rank(), keys);
 
   phase = "load";
-  ReportMappingErrors(fmt::format("quire-worker: rank {} on {}", mpi.rank(), HostName(options)));
+  ReportMappingErrors(fmt::format("quire-worker: rank {} on {}", mpi.rank(), options.HostName()));
   const auto begin = Clock::now();
   if (assign->cut().num_ranks() != mpi.world_size())
     Fail("the coordinator plans for {} ranks, mpirun started {}", assign->cut().num_ranks(), mpi.world_size());
@@ -256,7 +250,7 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
 
   phase = "serve";
   // The identity lets a receiver tell this worker's blocks from those of other workers.
-  BlockCourier courier({.identity = fmt::format("blocks.{}.{}.{}", HostName(options), ::getpid(), mpi.rank()),
+  BlockCourier courier({.identity = fmt::format("blocks.{}.{}.{}", options.HostName(), ::getpid(), mpi.rank()),
                         .rank = mpi.rank(),
                         .epoch = line.epoch(),
                         .coordinator = options.coordinator,
@@ -293,7 +287,7 @@ int RunWorker(const WorkerOptions& options, MpiBootstrap& mpi) {
     Live(*line, options, own_keys, mpi, phase);
     return 0;
   } catch (const std::exception& error) {
-    WorkerLog(LogLevel::kError, mpi.rank(), fmt::format("{}: {}", phase, error.what()), HostName(options));
+    WorkerLog(LogLevel::kError, mpi.rank(), fmt::format("{}: {}", phase, error.what()), options.HostName());
     const bool by_settings = StatusOf(error) == kSettingsStatus;
     Report(line, {.phase = phase, .message = error.what(), .by_settings = by_settings});
   }

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "comm/base/host_name.h"
 #include "comm/collective/mpi_bootstrap.h"
 
 namespace quire {
@@ -11,6 +12,9 @@ struct WorkerOptions {
   EpochId epoch = 0;        // 0: the coordinator assigns one
   std::string node;         // this host's name in the topology; empty: the system's name of the host
   std::string keys;         // key directory (comm/wire/curve/curve_keys.h); empty: no encryption
+
+  /// Returns the name of this host in messages.
+  std::string HostName() const { return node.empty() ? OwnHostName() : node; }
 };
 
 /// Runs one rank: joins the coordinator, loads the assigned model, and serves steps until the coordinator tells it to

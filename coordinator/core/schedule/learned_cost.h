@@ -43,12 +43,7 @@ class LearnedCost {
   }
   /// Returns how many tokens without context take the time of one token after `context` earlier tokens, rounded; at
   /// least 1.
-  int Weight(int64_t context) const {
-    constexpr double kMost = 1e6;
-    const double plain = TokenSeconds(0);
-    if (context < short_context_ || !(plain > 0)) return 1;
-    return static_cast<int>(std::clamp(TokenSeconds(static_cast<double>(context)) / plain + 0.5, 1.0, kMost));
-  }
+  int Weight(int64_t context) const;
   /// Returns the seconds to compute a sequence of `tokens` tokens from its beginning.
   double RecomputeSeconds(int64_t tokens) const {
     return TokenSeconds(static_cast<double>(tokens) / 2) * static_cast<double>(tokens);
@@ -78,27 +73,7 @@ class LearnedCost {
   static constexpr double kNew = 0.2;  // weight of the newest measurement
   static double Mixed(double known, double seen) { return (1 - kNew) * known + kNew * seen; }
 
-  /// Updates exponentially weighted means, variance and covariance of context and seconds per token. Fits the slope by
-  /// least squares. kLittle keeps the slope near 0 while all contexts are of similar length, because noise would
-  /// otherwise determine the slope. A slope that was fitted to very different contexts stays until contexts differ as
-  /// much again.
-  void LearnToken(double context, double seconds) {
-    if (context < short_context_) short_seconds_ = short_seconds_ == 0 ? seconds : Mixed(short_seconds_, seconds);
-    if (!known_) {
-      known_ = true;
-      mean_context_ = context;
-      mean_seconds_ = seconds;
-      return;
-    }
-    const double by_context = context - mean_context_, by_seconds = seconds - mean_seconds_;
-    mean_context_ += kNew * by_context;
-    mean_seconds_ += kNew * by_seconds;
-    variance_ = (1 - kNew) * (variance_ + kNew * by_context * by_context);
-    covariance_ = (1 - kNew) * (covariance_ + kNew * by_context * by_seconds);
-    constexpr double kLittle = 128.0 * 128.0, kMuch = 16 * kLittle;  // tokens squared
-    well_fitted_ = well_fitted_ || variance_ > kMuch;
-    if (!well_fitted_ || variance_ > kMuch) slope_ = std::max(0.0, covariance_ / (variance_ + kLittle));
-  }
+  void LearnToken(double context, double seconds);
 
   bool known_ = false;
   double mean_context_ = 0, mean_seconds_ = 0, variance_ = 0, covariance_ = 0;
