@@ -38,9 +38,8 @@ struct ClientAccount {
     bool stands_back = false;       // other clients go first in this round of turns
     bool left_room = false;         // it stands back although its request, larger than a share, would fit
     Request* picked = nullptr;      // a waiting request that goes before the client's next one; null: none
-    int64_t tokens = 0;             // tokens to compute
-    // The work of these tokens (LearnedCost::Weight): of decodes, those of beams apart, and of all others.
-    int64_t decodes = 0, beams = 0, chunks = 0;
+    // Tokens to compute, and their work (LearnedCost::Weight): of decodes, those of beams apart, and of all others.
+    int64_t tokens = 0, decodes = 0, beams = 0, chunks = 0;
     int64_t chunks_left = 0;  // the part of `chunks` that the step may still compute
     int64_t demand() const { return decodes + chunks; }
   } use;
