@@ -27,9 +27,12 @@ void UnpackRows(const uint32_t* a, int lane, float (&rows)[16][16]) {
     for (int i = 0; i < 4; ++i) rows[lane / 4 + i % 2 * 8][lane % 4 * 2 + i / 2 * 8 + half] = HalfOfPair<T>(a[i], half);
   }
 }
+/// Adds the products of each sum in the order of k. The eight columns of a row are one vector.
 template <class T>
 void MultiplyFragments(void* const (&lanes)[32]) {
-  float a[16][16], b[16][8];
+  using Row [[gnu::vector_size(8 * sizeof(float))]] = float;
+  float a[16][16];
+  Row b[16];
   for (int l = 0; l < 32; ++l) {
     const auto& mine = *static_cast<const MmaOperands*>(lanes[l]);
     UnpackRows<T>(mine.a, l, a);
@@ -37,14 +40,15 @@ void MultiplyFragments(void* const (&lanes)[32]) {
       for (int i = 0; i < 2; ++i) b[l % 4 * 2 + i * 8 + half][l / 4] = HalfOfPair<T>(mine.b[i], half);
     }
   }
+  Row sums[16];
+  for (int row = 0; row < 16; ++row) {
+    Row sum = {};
+    for (int k = 0; k < 16; ++k) sum += a[row][k] * b[k];
+    sums[row] = sum;
+  }
   for (int l = 0; l < 32; ++l) {
     const auto& mine = *static_cast<const MmaOperands*>(lanes[l]);
-    for (int i = 0; i < 4; ++i) {
-      const int row = l / 4 + i / 2 * 8, column = l % 4 * 2 + i % 2;
-      float sum = 0;
-      for (int k = 0; k < 16; ++k) sum += a[row][k] * b[k][column];
-      mine.d[i] += sum;
-    }
+    for (int i = 0; i < 4; ++i) mine.d[i] += sums[l / 4 + i / 2 * 8][l % 4 * 2 + i % 2];
   }
 }
 template <class T>
