@@ -319,48 +319,62 @@ std::vector<double> QueryOf(const PagedAttentionParams& p, const float* query) {
 std::vector<double> CachedNumbers(const PagedAttentionParams& p, bool keys, int64_t sequence, int64_t kv, int64_t first,
                                   int64_t end) {
   const KvCacheView& cache = p.cache;
-  std::vector<double> out;
-  out.reserve(static_cast<size_t>((end - first) * cache.head_dim));
+  std::vector<double> numbers(static_cast<size_t>((end - first) * cache.head_dim));
+  double* out = numbers.data();
   for (int64_t t = first; t < end; ++t) {
     const int64_t block = p.block_tables[sequence * p.table_stride + t / cache.block_size];
     const int64_t begin = block * cache.block_stride + kv * cache.head_bytes(), offset = t % cache.block_size;
     for (int64_t d = 0; d < cache.head_dim; ++d) {
-      out.push_back(keys ? KvNumber(cache, cache.keys + begin, offset, d * cache.block_size + offset)
-                         : KvNumber(cache, cache.values + begin, offset, offset * cache.head_dim + d));
+      *out++ = keys ? KvNumber(cache, cache.keys + begin, offset, d * cache.block_size + offset)
+                    : KvNumber(cache, cache.values + begin, offset, offset * cache.head_dim + d);
     }
   }
-  return out;
+  return numbers;
 }
 
-/// Eight numbers that are added and multiplied together, at any place in memory. Most of the time of the attention
-/// tests goes into the sums below, which are computed again for each instruction set.
-using Doubles [[gnu::vector_size(8 * sizeof(double)), gnu::aligned(sizeof(double)), gnu::may_alias]] = double;
-constexpr size_t kDoubles = 8;
+/// Two numbers that are added or multiplied at once, and eight sums of products. Most of the time of the attention
+/// tests goes into these sums, which are computed again for each instruction set.
+using Pair [[gnu::vector_size(2 * sizeof(double))]] = double;
+Pair PairAt(const double* x) {
+  Pair pair;
+  std::memcpy(&pair, x, sizeof(pair));
+  return pair;
+}
+struct EightSums {
+  Pair a = {}, b = {}, c = {}, d = {};
+};
+constexpr size_t kSums = 8;
 
 /// Returns the sum of products of two vectors of n numbers.
 double Dot(const double* x, const double* y, size_t n) {
-  Doubles sums = {};
+  EightSums sums;
   size_t i = 0;
-  for (; i + kDoubles <= n; i += kDoubles)
-    sums += *reinterpret_cast<const Doubles*>(x + i) * *reinterpret_cast<const Doubles*>(y + i);
-  double sum = 0;
+  for (; i + kSums <= n; i += kSums) {
+    sums.a += PairAt(x + i) * PairAt(y + i);
+    sums.b += PairAt(x + i + 2) * PairAt(y + i + 2);
+    sums.c += PairAt(x + i + 4) * PairAt(y + i + 4);
+    sums.d += PairAt(x + i + 6) * PairAt(y + i + 6);
+  }
+  const Pair all = sums.a + sums.b + (sums.c + sums.d);
+  double sum = all[0] + all[1];
   for (; i < n; ++i) sum += x[i] * y[i];
-  for (size_t j = 0; j < kDoubles; ++j) sum += sums[j];
   return sum;
 }
 
-/// Adds the vectors of n numbers that `values` has one after another, each times its weight, to `result`.
+/// Adds the vectors of n numbers that `values` has one after another, each times its weight, to `result`, which is 0.
 void AddWeighted(const std::vector<double>& weights, const double* values, size_t n, double* result) {
   size_t i = 0;
-  for (; i + kDoubles <= n; i += kDoubles) {
-    auto& place = *reinterpret_cast<Doubles*>(result + i);
-    Doubles sums = place;
+  for (; i + kSums <= n; i += kSums) {
+    EightSums sums;
     const double* value = values + i;
     for (const double weight : weights) {
-      sums += weight * *reinterpret_cast<const Doubles*>(value);
+      sums.a += weight * PairAt(value);
+      sums.b += weight * PairAt(value + 2);
+      sums.c += weight * PairAt(value + 4);
+      sums.d += weight * PairAt(value + 6);
       value += n;
     }
-    place = sums;
+    std::memcpy(result + i, &sums, sizeof(sums));
   }
   for (; i < n; ++i) {
     const double* value = values + i;

@@ -20,7 +20,7 @@ namespace {
 /// the same time, as a vector.
 template <class T>
 void Multiply(const GemmParams& p) {
-  constexpr int64_t kTogether = 8;
+  constexpr int64_t kTogether = 4;
   using Sums [[gnu::vector_size(kTogether * sizeof(float))]] = float;
   const T* x = static_cast<const T*>(p.x);
   const T* weight = static_cast<const T*>(p.weight);
