@@ -37,18 +37,20 @@ void SpinUntil(Condition condition, const std::atomic<uint64_t>& abort_word, int
   }
 }
 
-/// A count in shared memory that one rank raises and other ranks of its host wait for. Used where the host has fewer
-/// processors than ranks: a waiting rank sleeps, so that its processor is free for the rank that it waits for.
+/// A count in shared memory that one rank raises and other ranks of its host wait for. Where the host has fewer
+/// processors than ranks, waiting ranks sleep at once. Yielding would leave the choice of the next thread to the
+/// scheduler, which often runs the waiting rank again, or leaves a processor without the thread that could use it.
 struct AwaitedCount {
   std::atomic<uint64_t> count;
   std::atomic<uint32_t> sleepers;  // number of ranks that sleep, or are about to
 
-  /// Sets the count and wakes the ranks that sleep.
+  /// Sets the count, and wakes the ranks that sleep.
   void RaiseAndWake(uint64_t to) {
     count.store(to, std::memory_order_seq_cst);
     if (sleepers.load(std::memory_order_seq_cst) != 0)
       ::syscall(SYS_futex, word(), FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
   }
+
   /// Sleeps until the count is above `past`. Throws CollectiveAborted once the abort flag is set.
   void SleepUntilAbove(uint64_t past, const std::atomic<uint64_t>& abort_word) {
     constexpr timespec kLook{0, 5'000'000};  // the abort flag wakes nobody, so it is looked at this often

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -19,14 +18,18 @@ inline std::shared_ptr<void> ZeroedMemory(size_t bytes) {
   return memory;
 }
 
-/// Returns collectives for `size` ranks that are threads of this process; element r belongs to rank r. `all`: the ranks
-/// of this process, when these are one stage of several.
-inline std::vector<std::unique_ptr<Collective>> MakeThreadCollectives(int size, int all = 0) {
+/// More ranks than any host has processors for, so that a waiting rank sleeps. Tests run beside other tests, which can
+/// use the processor.
+constexpr int kCrowd = 1 << 20;
+
+/// Returns collectives for `size` ranks that are threads of this process; element r belongs to rank r. They wait as on
+/// a host with `ranks_of_host` ranks.
+inline std::vector<std::unique_ptr<Collective>> MakeThreadCollectives(int size, int ranks_of_host = kCrowd) {
   const std::shared_ptr<void> memory = ZeroedMemory(SharedArena::BytesFor(size));
   std::vector<std::unique_ptr<Collective>> ranks;
   for (Rank rank = 0; rank < size; ++rank) {
     ranks.push_back(
-        std::make_unique<SharedMemoryCollective>(SharedArena(memory.get(), size), rank, memory, std::max(size, all)));
+        std::make_unique<SharedMemoryCollective>(SharedArena(memory.get(), size), rank, memory, ranks_of_host));
   }
   return ranks;
 }
@@ -47,7 +50,7 @@ inline std::vector<ThreadPeers> MakeThreadPeers(const GroupCut& cut) {
   std::vector<ThreadPeers> ranks(static_cast<size_t>(cut.num_ranks()));
   const int stages = cut.num_stages(), places = cut.stage_size();
   for (int stage = 0; stage < stages; ++stage) {
-    auto collectives = MakeThreadCollectives(places, cut.num_ranks());
+    auto collectives = MakeThreadCollectives(places);
     for (int place = 0; place < places; ++place)
       ranks[static_cast<size_t>(cut.RankAt(stage, place))].stage = std::move(collectives[static_cast<size_t>(place)]);
   }

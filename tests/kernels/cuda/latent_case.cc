@@ -238,6 +238,7 @@ std::string LatentCase::Wrong() const {
   const double sums = 1e-5 * std::max(1.0f, shape_.scale);  // a score is an fp32 sum of hundreds of products
   std::vector<double> expected, spreads;
   for (int64_t s = 0; s < NumSeqs(); ++s) {
+    if (query_start_[s] == query_start_[s + 1]) continue;
     const std::vector<double> cached = Cached(s);
     for (int64_t row = query_start_[s]; row < query_start_[s + 1]; ++row) {
       for (int64_t head = 0; head < shape_.heads; ++head) {
