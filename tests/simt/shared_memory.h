@@ -48,9 +48,9 @@ class SharedMemory {
   /// until then.
   Fault StartCopy(size_t offset, size_t size, const Stamp& now, const Order& order);
   void EndCopy(size_t offset, size_t size);
-  const Stamp& LastWrite(size_t offset) const {
-    return cells_[PlaceOf(offset & ~(grains_[offset / kLine] - size_t{1}))].write;
-  }
+  /// Returns the size of the grain that holds a byte.
+  size_t Grain(size_t offset) const { return grains_[offset / kLine]; }
+  const Stamp& LastWrite(size_t offset) const { return cells_[PlaceOf(offset & ~(Grain(offset) - 1))].write; }
 
  private:
   struct Cell {
