@@ -83,7 +83,7 @@ TEST(CollectiveTest, NamedSharedMemory_CannotBeCreatedTwice_AndIsGoneAfterUnlink
   auto opened = OpenArenaMemory(name, 2);
   UnlinkArena(name);
   EXPECT_ANY_THROW(OpenArenaMemory(name, 2));
-  SharedMemoryCollective a(SharedArena(created.get(), 2), 0, created), b(SharedArena(opened.get(), 2), 1, opened);
+  SharedMemoryCollective a(SharedArena(created.get(), 2), 0, created, 2), b(SharedArena(opened.get(), 2), 1, opened, 2);
   std::vector<float> x = {1}, y = {2};
   std::thread other([&] { b.AllReduceAdd(y, y); });
   a.AllReduceAdd(x, x);
