@@ -73,7 +73,7 @@ def machine():
 def print_page(tests):
     head = subprocess.run(["git", "log", "-1", "--format=%h of %cs"], cwd=os.path.dirname(os.path.abspath(__file__)), capture_output=True, text=True)
     print(f"""# Seconds per test
-Written by `tests/times.py build --all` after `tests/run`: commit {head.stdout.strip() or "unknown"}, {machine()}. Tests run three at
+Written by `tests/times.py build --all` after `tests/run`: commit {head.stdout.strip() or "unknown"}, {machine()}. Tests run four at
 once (tests/CMakeLists.txt), so the {len(tests)} tests of {sum(tests.values()):.0f} s in all take less. A test above {LONG} s has its reason beside it.
 
 | test | seconds | why so long |

@@ -123,7 +123,8 @@ std::unique_ptr<Collective> MpiBootstrap::MakeCollectiveOf(const Subgroup& group
   const auto memory = ShareMemory(neighbours, one_host ? SharedArena::BytesFor(size) : HostArena::BytesFor(size));
   const bool leads = !one_host && neighbours.front() == rank_;
   auto exchange = MakeMpiLeaderExchange(leads, group.number);  // collective call of all ranks
-  if (one_host) return std::make_unique<SharedMemoryCollective>(SharedArena(memory.get(), size), self, memory);
+  if (one_host)
+    return std::make_unique<SharedMemoryCollective>(SharedArena(memory.get(), size), self, memory, local_size_);
   return std::make_unique<HierarchicalCollective>(HostArena(memory.get(), size), HostLayout(group.hosts), self,
                                                   std::move(exchange), memory);
 }

@@ -27,16 +27,20 @@ std::shared_ptr<void> Map(int fd, size_t bytes, const std::string& name) {
 
 }  // namespace
 
-SharedMemoryCollective::SharedMemoryCollective(SharedArena arena, Rank rank, std::shared_ptr<void> owner)
-    : arena_(arena), rank_(rank), owner_(std::move(owner)), spins_(SpinsAmong(arena.size())) {}
+SharedMemoryCollective::SharedMemoryCollective(SharedArena arena, Rank rank, std::shared_ptr<void> owner,
+                                               int ranks_of_host)
+    : arena_(arena), rank_(rank), owner_(std::move(owner)), crowded_(ranks_of_host > ::get_nprocs()) {}
 
 void SharedMemoryCollective::Publish() {
-  arena_.flag(rank_).published.store(operation_ + 1, std::memory_order_release);
+  AwaitedCount& published = arena_.flag(rank_).published;
+  if (crowded_) return published.RaiseAndWake(operation_ + 1);
+  published.count.store(operation_ + 1, std::memory_order_release);
 }
 
 void SharedMemoryCollective::Await(Rank other) {
-  const auto& published = arena_.flag(other).published;
-  SpinUntil([&] { return published.load(std::memory_order_acquire) > operation_; }, arena_.abort_word(), spins_);
+  AwaitedCount& published = arena_.flag(other).published;
+  if (crowded_) return published.SleepUntilAbove(operation_, arena_.abort_word());
+  SpinUntil([&] { return published.count.load(std::memory_order_acquire) > operation_; }, arena_.abort_word(), kSpins);
 }
 
 void SharedMemoryCollective::AllReduceAdd(std::span<const float> part, std::span<float> total) {

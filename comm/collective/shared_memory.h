@@ -5,6 +5,7 @@
 #include <string>
 
 #include "comm/collective/collective.h"
+#include "comm/collective/spin_wait.h"
 
 namespace quire {
 
@@ -15,7 +16,7 @@ class SharedArena {
   static constexpr size_t kBufferBytes = 256 << 10;  // bytes of one buffer; longer messages go in several pieces
 
   struct alignas(64) Flag {
-    std::atomic<uint64_t> published;  // number of operations for which this rank has written its part
+    AwaitedCount published;  // number of operations for which this rank has written its part
   };
 
   static size_t BytesFor(int size) {
@@ -26,7 +27,7 @@ class SharedArena {
   SharedArena(void* memory, int size) : memory_(static_cast<std::byte*>(memory)), size_(size) {}
 
   Flag& flag(Rank rank) const { return *reinterpret_cast<Flag*>(memory_ + sizeof(Flag) * static_cast<size_t>(rank)); }
-  std::atomic<uint64_t>& abort_word() const { return flag(size_).published; }
+  std::atomic<uint64_t>& abort_word() const { return flag(size_).published.count; }
   std::byte* buffer(Rank rank, uint64_t operation) const {
     const size_t index = 2 * static_cast<size_t>(rank) + operation % 2;
     return memory_ + sizeof(Flag) * static_cast<size_t>(size_ + 1) + index * kBufferBytes;
@@ -43,8 +44,9 @@ class SharedArena {
 /// finished reading operation k, so writing operation k + 2 cannot overwrite data that is still read.
 class SharedMemoryCollective : public Collective {
  public:
-  /// `owner` keeps the arena's memory alive.
-  SharedMemoryCollective(SharedArena arena, Rank rank, std::shared_ptr<void> owner);
+  /// `owner` keeps the arena's memory alive. `ranks_of_host`: the ranks that compute on this host, of other groups,
+  /// too.
+  SharedMemoryCollective(SharedArena arena, Rank rank, std::shared_ptr<void> owner, int ranks_of_host);
 
   Rank rank() const override { return rank_; }
   int size() const override { return arena_.size(); }
@@ -61,7 +63,7 @@ class SharedMemoryCollective : public Collective {
   Rank rank_;
   std::shared_ptr<void> owner_;
   uint64_t operation_ = 0;
-  int spins_;  // pauses before a waiting rank yields its core
+  bool crowded_;  // the host has fewer processors than ranks
 };
 
 /// Creates and maps a POSIX shared memory object of BytesFor(size) bytes, with mode 0600. Throws Error when `name` is

@@ -13,11 +13,14 @@
 namespace quire {
 namespace {
 
+/// Runs the body on ranks that wait as where each has a processor, then on ranks that sleep while they wait.
 void OnRanks(int size, const std::function<void(Collective&)>& body) {
-  auto ranks = MakeThreadCollectives(size);
-  std::vector<std::thread> threads;
-  for (auto& rank : ranks) threads.emplace_back([&] { body(*rank); });
-  for (auto& thread : threads) thread.join();
+  for (const int ranks_of_host : {1, kCrowd}) {
+    auto ranks = MakeThreadCollectives(size, ranks_of_host);
+    std::vector<std::thread> threads;
+    for (auto& rank : ranks) threads.emplace_back([&] { body(*rank); });
+    for (auto& thread : threads) thread.join();
+  }
 }
 
 float Value(Rank rank, size_t i) { return 0.1f * static_cast<float>(rank + 1) + 1e-3f * static_cast<float>(i % 97); }
@@ -61,14 +64,16 @@ TEST(CollectiveTest, ManySmallOperations_OfDifferentKinds_DoNotMixUpTheirData) {
 }
 
 TEST(CollectiveTest, Abort_EndsTheWaitsOfOtherRanks) {
-  auto ranks = MakeThreadCollectives(3);
-  std::vector<float> a(10), b(10);
-  std::thread waiting([&] { EXPECT_THROW(ranks[0]->AllReduceAdd(a, a), CollectiveAborted); });
-  std::thread also_waiting([&] { EXPECT_THROW(ranks[1]->AllReduceAdd(b, b), CollectiveAborted); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  ranks[2]->Abort();
-  waiting.join();
-  also_waiting.join();
+  for (const int ranks_of_host : {1, kCrowd}) {
+    auto ranks = MakeThreadCollectives(3, ranks_of_host);
+    std::vector<float> a(10), b(10);
+    std::thread waiting([&] { EXPECT_THROW(ranks[0]->AllReduceAdd(a, a), CollectiveAborted); });
+    std::thread also_waiting([&] { EXPECT_THROW(ranks[1]->AllReduceAdd(b, b), CollectiveAborted); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    ranks[2]->Abort();
+    waiting.join();
+    also_waiting.join();
+  }
 }
 
 TEST(CollectiveTest, NamedSharedMemory_CannotBeCreatedTwice_AndIsGoneAfterUnlink) {
@@ -78,7 +83,7 @@ TEST(CollectiveTest, NamedSharedMemory_CannotBeCreatedTwice_AndIsGoneAfterUnlink
   auto opened = OpenArenaMemory(name, 2);
   UnlinkArena(name);
   EXPECT_ANY_THROW(OpenArenaMemory(name, 2));
-  SharedMemoryCollective a(SharedArena(created.get(), 2), 0, created), b(SharedArena(opened.get(), 2), 1, opened);
+  SharedMemoryCollective a(SharedArena(created.get(), 2), 0, created, 2), b(SharedArena(opened.get(), 2), 1, opened, 2);
   std::vector<float> x = {1}, y = {2};
   std::thread other([&] { b.AllReduceAdd(y, y); });
   a.AllReduceAdd(x, x);

@@ -47,7 +47,7 @@ class ReplicasTest(unittest.TestCase):
     def setUpClass(cls):
         cls.right = {}
         with Server("-tp", "2", model=TINY) as server:
-            for tokens in (400, 1500):
+            for tokens in (400, 800, 1500):
                 for i, (thread, lines) in enumerate(start(server, len(PROMPTS), tokens)):
                     thread.join(timeout=120)
                     cls.right[tokens, i] = text_of(lines)
@@ -101,13 +101,13 @@ class ReplicasTest(unittest.TestCase):
 
     def expect_that_moves_are_not_noticed(self, *flags):
         with Server(*flags, model=TINY) as server:
-            streams = start(server, 32, 400)
+            streams = start(server, 32, 800)
             dice = random.Random(1)
             while any(thread.is_alive() for thread, _ in streams):
                 thread, lines = dice.choice(streams)
                 status, answer = server.post("/admin/migrate", {"request": name_of(lines), "replica": dice.randrange(2)}, admin=True)
                 self.assertEqual(status, 200, answer)
-            self.expect_right(streams, 400)
+            self.expect_right(streams, 800)
             moved = status_of(server)["migrations"]
             self.assertGreater(moved["with_blocks"], 10, moved)
             self.assertGreater(moved["bytes"], 0)

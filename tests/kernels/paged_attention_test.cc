@@ -1,9 +1,12 @@
 #include "kernels/paged_attention.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <string_view>
 
@@ -180,6 +183,44 @@ TEST_P(PagedAttentionTest, PagedAttention_EqualsReference_OverShapesAndLengths) 
         PagedAttention(CpuStream(2), c.Params());
         ExpectNearReference(c, 2e-6, "head_dim " + std::to_string(head_dim) + ", block " + std::to_string(block_size));
       }
+    }
+  }
+}
+
+/// A copy of numbers that ends where no memory is.
+class GuardedCopy {
+ public:
+  explicit GuardedCopy(const std::vector<float>& numbers) {
+    const size_t page = static_cast<size_t>(::getpagesize()), bytes = numbers.size() * sizeof(float);
+    const size_t pages = (bytes + page - 1) / page * page;
+    size_ = pages + page;
+    memory_ = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    begin_ = static_cast<std::byte*>(memory_) + (pages - bytes);
+    std::memcpy(begin_, numbers.data(), bytes);
+    ::mprotect(static_cast<std::byte*>(memory_) + pages, page, PROT_NONE);
+  }
+  ~GuardedCopy() { ::munmap(memory_, size_); }
+  GuardedCopy(const GuardedCopy&) = delete;
+  GuardedCopy& operator=(const GuardedCopy&) = delete;
+  std::byte* begin() const { return begin_; }
+
+ private:
+  void* memory_;
+  std::byte* begin_;
+  size_t size_;
+};
+
+TEST_P(PagedAttentionTest, PagedAttention_ReadsNothingBehindTheCache_ForHeadsOfAnySize) {
+  for (const int64_t head_dim : {3, 8, 12, 20, 72}) {
+    for (const int64_t block_size : {1, 8, 16, 17, 64}) {
+      // Every slot of every block is read.
+      Case c = MakeCase(GetParam(), block_size, head_dim, {0, 3, 5}, {{2 * block_size, 1}, {3 * block_size, 1}}, 5);
+      const GuardedCopy pool(c.pool);
+      PagedAttentionParams p = c.Params();
+      p.cache.values = pool.begin() + (p.cache.values - p.cache.keys);
+      p.cache.keys = pool.begin();
+      PagedAttention(CpuStream(1), p);
+      ExpectNearReference(c, 2e-6, "head_dim " + std::to_string(head_dim) + ", block " + std::to_string(block_size));
     }
   }
 }

@@ -21,6 +21,7 @@ import sys
 import tempfile
 
 HANG_SECONDS = 600
+COUNTED_LIVES = 1000  # from so many lives on, main.cc fails when an event is too rare
 FOUND = os.path.join(os.path.dirname(os.path.abspath(__file__)), "found.txt")
 
 # (file of coordinator/core, or of the repository for one of worker/, description of the bug, present text, text with the bug). A text that ends in ; or } is a statement, any other
@@ -643,10 +644,11 @@ def is_allowed(how, number):
 
 
 def look(sim, number, seeds, found):
-    """Returns the end of a bug's run, and whether the seed in `found` was enough."""
-    seed = found.get(MUTANTS[number - 1][1])
-    if seed is not None:
-        end = live(sim, number, seed, 1)
+    """Returns the end of a bug's run, and whether what found the bug before was enough: its seed in `found`, or without a seed the
+    fewest lives whose events the simulator counts."""
+    if found:
+        seed = found.get(MUTANTS[number - 1][1])
+        end = live(sim, number, 0, COUNTED_LIVES) if seed is None else live(sim, number, seed, 1)
         if is_allowed(end[0], number):
             return end, True
     return live(sim, number, 0, seeds), False

@@ -98,6 +98,24 @@ void Executor::ThreadMain(void* self) {
   }
 }
 
+// Inlined into RunBlock, so that no call is unfinished when a thread goes on (fiber.h).
+[[gnu::always_inline]] inline void Executor::Step(size_t ready_index) {
+  running_ = ready_[ready_index];
+  ready_[ready_index] = ready_.back();
+  ready_.pop_back();
+  thread_index = IndexOf(running_);
+  Thread& t = *threads_[static_cast<size_t>(running_)];
+  t.fiber.Resume();
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+  if (t.fiber.finished()) {
+    if (t.copies.InFlight()) Fail("ends with copies in flight", Where::current());
+    CheckGroup(running_);
+    CheckWaited("ends", Where::current());
+    t.state = State::kExited;
+    ++exited_;
+  }
+}
+
 void Executor::RunBlock() {
   at_barrier_ = exited_ = 0;
   group_mmas_ = false;
@@ -118,25 +136,8 @@ void Executor::RunBlock() {
   }
   while (exited_ < num_threads_) {
     if (ready_.empty()) FailStuck();
-    Step(random_() % ready_.size());
+    Step(static_cast<uint32_t>(random_()) % static_cast<uint32_t>(ready_.size()));
     if (at_barrier_ > 0 && at_barrier_ + exited_ == num_threads_) ReleaseBarrier();
-  }
-}
-
-void Executor::Step(size_t ready_index) {
-  running_ = ready_[ready_index];
-  ready_[ready_index] = ready_.back();
-  ready_.pop_back();
-  thread_index = IndexOf(running_);
-  Thread& t = *threads_[static_cast<size_t>(running_)];
-  t.fiber.Resume();
-  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
-  if (t.fiber.finished()) {
-    if (t.copies.InFlight()) Fail("ends with copies in flight", Where::current());
-    CheckGroup(running_);
-    CheckWaited("ends", Where::current());
-    t.state = State::kExited;
-    ++exited_;
   }
 }
 

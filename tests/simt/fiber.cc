@@ -1,14 +1,11 @@
-// The first entry to a stack goes through ucontext, and later switches through setjmp and longjmp, because swapcontext
-// makes a system call. The checked longjmp of _FORTIFY_SOURCE reports jumps between stacks as errors.
-#undef _FORTIFY_SOURCE
 #include "simt/fiber.h"
 
 #include <sys/mman.h>
-#include <ucontext.h>
 
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <type_traits>
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
@@ -17,18 +14,21 @@
 
 namespace quire::simt {
 
+#ifdef __SANITIZE_ADDRESS__
+void Fiber::BeforeSwitch(void** fake, const void* stack, size_t bytes) {
+  __sanitizer_start_switch_fiber(fake, stack, bytes);
+}
+void Fiber::AfterSwitch(void* fake, const void** stack, size_t* bytes) {
+  __sanitizer_finish_switch_fiber(fake, stack, bytes);
+}
+#endif
+
 namespace {
 
-constexpr size_t kStackBytes = 256 * 1024;
-
 #ifdef __SANITIZE_ADDRESS__
-void BeforeSwitch(void** fake, const void* stack, size_t bytes) { __sanitizer_start_switch_fiber(fake, stack, bytes); }
-void AfterSwitch(void* fake, const void** stack, size_t* bytes) { __sanitizer_finish_switch_fiber(fake, stack, bytes); }
-void ForgetFrames(void* stack) { __asan_unpoison_memory_region(stack, kStackBytes); }
+void ForgetFrames(void* stack, size_t bytes) { __asan_unpoison_memory_region(stack, bytes); }
 #else
-void BeforeSwitch(void**, const void*, size_t) {}
-void AfterSwitch(void*, const void**, size_t*) {}
-void ForgetFrames(void*) {}
+void ForgetFrames(void*, size_t) {}
 #endif
 
 }  // namespace
@@ -40,50 +40,30 @@ Fiber::Fiber() {
     std::abort();
   }
   stack_ = static_cast<std::byte*>(memory);
+  SetUpStack();
 }
 
 Fiber::~Fiber() {
-  ForgetFrames(stack_);
+  ForgetFrames(stack_, kStackBytes);
   munmap(stack_, kStackBytes);
 }
 
-void Fiber::Start(Body body, void* argument) {
-  if (!finished_) entered_ = false;  // an unfinished body: begin again at the top of the stack
-  body_ = body;
-  argument_ = argument;
-  finished_ = false;
+void Fiber::SetUpStack() {
+  ForgetFrames(stack_, kStackBytes);
+  fake_stack_ = nullptr;
+  // What Switch takes from the stack: the place to continue at, and the frame pointer. Above them, as for any function,
+  // is a return address at a multiple of 16 bytes less 8. Enter never returns.
+  // Stacks begin at different places of their pages. At equal ones they would compete for the same lines of the caches.
+  const size_t below = reinterpret_cast<uintptr_t>(stack_) / kStackBytes % 64 * 64;
+  auto* const top = reinterpret_cast<uintptr_t*>(stack_ + kStackBytes - below - 56);
+  top[0] = reinterpret_cast<uintptr_t>(&Fiber::Enter);
+  top[1] = 0;
+  top[2] = 0;
+  inside_ = top;
+  static_assert(std::is_standard_layout_v<Fiber>);  // so Enter can tell the fiber from its first member
 }
 
-void Fiber::Resume() {
-  void* fake = nullptr;
-  BeforeSwitch(&fake, stack_, kStackBytes);
-  if (_setjmp(outside_) == 0) {
-    if (entered_) _longjmp(inside_, 1);
-    entered_ = true;
-    ForgetFrames(stack_);
-    fake_stack_ = nullptr;
-    ucontext_t context;
-    getcontext(&context);
-    context.uc_stack.ss_sp = stack_;
-    context.uc_stack.ss_size = kStackBytes;
-    context.uc_link = nullptr;
-    const auto self = reinterpret_cast<uintptr_t>(this);
-    makecontext(&context, reinterpret_cast<void (*)()>(&Fiber::Enter), 2, static_cast<unsigned>(self),
-                static_cast<unsigned>(uint64_t{self} >> 32));
-    setcontext(&context);
-  }
-  AfterSwitch(fake, nullptr, nullptr);
-}
-
-void Fiber::Yield() {
-  BeforeSwitch(&fake_stack_, outside_stack_, outside_size_);
-  if (_setjmp(inside_) == 0) _longjmp(outside_, 1);
-  AfterSwitch(fake_stack_, &outside_stack_, &outside_size_);
-}
-
-void Fiber::Enter(unsigned low, unsigned high) {
-  reinterpret_cast<Fiber*>(static_cast<uintptr_t>(uint64_t{high} << 32 | low))->Loop();
-}
+void Fiber::Enter(void** outside) { reinterpret_cast<Fiber*>(outside)->Loop(); }
 
 void Fiber::Loop() {
   AfterSwitch(fake_stack_, &outside_stack_, &outside_size_);

@@ -15,6 +15,12 @@ std::map<uintptr_t, Range>& Ranges() {
   return ranges;
 }
 
+/// The range that was found last, which is mostly the range that is looked for next.
+Range*& Found() {
+  thread_local Range* found = nullptr;
+  return found;
+}
+
 }  // namespace
 
 Writers::Writers(size_t bytes) : bytes_(bytes * sizeof(uint32_t)) {
@@ -25,15 +31,25 @@ Writers::Writers(size_t bytes) : bytes_(bytes * sizeof(uint32_t)) {
 
 Writers::~Writers() { munmap(stamps_, bytes_); }
 
-void RegisterGlobal(Range range) { Ranges()[range.begin] = std::move(range); }
-void UnregisterGlobal(uintptr_t begin) { Ranges().erase(begin); }
+void RegisterGlobal(Range range) {
+  Found() = nullptr;
+  Ranges()[range.begin] = std::move(range);
+}
+void UnregisterGlobal(uintptr_t begin) {
+  Found() = nullptr;
+  Ranges().erase(begin);
+}
 
 Range& FindGlobal(uintptr_t address) {
   thread_local Range none;
+  Range*& found = Found();
+  if (found != nullptr && address >= found->begin && address < found->end) return *found;
   auto after = Ranges().upper_bound(address);
   if (after == Ranges().begin()) return none;
   Range& range = std::prev(after)->second;
-  return address <= range.end ? range : none;
+  if (address > range.end) return none;
+  found = &range;
+  return range;
 }
 
 void MarkWritten(const void* data) { FindGlobal(reinterpret_cast<uintptr_t>(data)).written = true; }

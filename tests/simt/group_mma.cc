@@ -25,8 +25,9 @@ void Executor::ShareWithGroupMmas() {
 
 const std::byte* Executor::SharedForGroup(int64_t offset, size_t size, Where where) {
   const std::byte* bytes = Shared(offset, size, Access::kRead, where);
-  for (size_t i = 0; i < size; ++i) {
-    const Stamp& write = shared_.LastWrite(static_cast<size_t>(offset) + i);
+  const size_t end = static_cast<size_t>(offset) + size;
+  for (auto at = static_cast<size_t>(offset); at < end; at += shared_.Grain(at)) {
+    const Stamp& write = shared_.LastWrite(at);
     const Thread& writer = *threads_[write.thread];
     if (writer.unshared_in == write.epoch || writer.shared_until < write.epoch)
       Fail("a warpgroup multiplies what thread " + std::to_string(write.thread) + " has written and not shared", where);

@@ -14,8 +14,9 @@ void SharedMemory::Begin(size_t bytes, uint32_t first_epoch) {
 }
 
 void SharedMemory::Split(size_t line, size_t grain) {
-  Cell* const cells = &cells_[line * kLine];
-  for (size_t at = kLine - grain; at > 0; at -= grain) cells[at] = cells[at & ~(grains_[line] - size_t{1})];
+  const size_t begin = line * kLine;
+  for (size_t at = kLine - grain; at > 0; at -= grain)
+    cells_[PlaceOf(begin + at)] = cells_[PlaceOf(begin + (at & ~(grains_[line] - size_t{1})))];
   grains_[line] = static_cast<uint8_t>(grain);
 }
 
@@ -27,7 +28,7 @@ void SharedMemory::ForGrains(size_t offset, size_t size, Visit visit) {
     const size_t line = at / kLine;
     if (grains_[line] > fitting) Split(line, fitting);
     for (const size_t end = std::min(offset + size, (line + 1) * kLine); at < end; at += grains_[line])
-      if (!visit(cells_[at])) return;
+      if (!visit(cells_[PlaceOf(at)])) return;
   }
 }
 

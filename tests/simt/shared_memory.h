@@ -48,7 +48,9 @@ class SharedMemory {
   /// until then.
   Fault StartCopy(size_t offset, size_t size, const Stamp& now, const Order& order);
   void EndCopy(size_t offset, size_t size);
-  const Stamp& LastWrite(size_t offset) const { return cells_[offset & ~(grains_[offset / kLine] - size_t{1})].write; }
+  /// Returns the size of the grain that holds a byte.
+  size_t Grain(size_t offset) const { return grains_[offset / kLine]; }
+  const Stamp& LastWrite(size_t offset) const { return cells_[PlaceOf(offset & ~(Grain(offset) - 1))].write; }
 
  private:
   struct Cell {
@@ -57,6 +59,12 @@ class SharedMemory {
   };
   static constexpr size_t kLine = 16;  // bytes, the widest access
 
+  /// Returns the place of the cell of byte `at`. Cells that are used together lie together: first those of all lines'
+  /// first bytes, then those of bytes 8, then bytes 4, and so on. So the cells of large grains fill few cache lines.
+  size_t PlaceOf(size_t at) const {
+    constexpr uint8_t kTurn[kLine] = {0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15};  // reversed bits
+    return kTurn[at % kLine] * grains_.size() + at / kLine;
+  }
   Fault NoteGrain(Cell& cell, Access access, const Stamp& now, const Order& order);
   /// Calls visit(cell) for the grains of the bytes until visit returns false. Splits grains that reach beyond the
   /// bytes.
@@ -66,7 +74,7 @@ class SharedMemory {
   bool Conflicts(const Stamp& earlier, const Stamp& now, const Order& order) const;
 
   std::vector<std::byte> bytes_;
-  std::vector<Cell> cells_;      // one per byte; only the cell of each grain's first byte is used
+  std::vector<Cell> cells_;      // one per byte, at PlaceOf(byte); only the cell of each grain's first byte is used
   std::vector<uint8_t> grains_;  // for each line, the number of bytes of its grains, a power of two
   uint32_t first_epoch_ = 1;
 };

@@ -27,24 +27,33 @@ void UnpackRows(const uint32_t* a, int lane, float (&rows)[16][16]) {
     for (int i = 0; i < 4; ++i) rows[lane / 4 + i % 2 * 8][lane % 4 * 2 + i / 2 * 8 + half] = HalfOfPair<T>(a[i], half);
   }
 }
+/// Adds the products of each sum in the order of k. The eight columns of a row are two vectors.
 template <class T>
 void MultiplyFragments(void* const (&lanes)[32]) {
-  float a[16][16], b[16][8];
+  using Quad [[gnu::vector_size(4 * sizeof(float))]] = float;
+  float a[16][16];
+  Quad left[16], right[16];
   for (int l = 0; l < 32; ++l) {
     const auto& mine = *static_cast<const MmaOperands*>(lanes[l]);
     UnpackRows<T>(mine.a, l, a);
+    Quad* const b = l < 16 ? left : right;
     for (int half = 0; half < 2; ++half) {
-      for (int i = 0; i < 2; ++i) b[l % 4 * 2 + i * 8 + half][l / 4] = HalfOfPair<T>(mine.b[i], half);
+      for (int i = 0; i < 2; ++i) b[l % 4 * 2 + i * 8 + half][l / 4 % 4] = HalfOfPair<T>(mine.b[i], half);
     }
+  }
+  Quad sums[16][2];
+  for (int row = 0; row < 16; ++row) {
+    Quad to_left = {}, to_right = {};
+    for (int k = 0; k < 16; ++k) {
+      to_left += a[row][k] * left[k];
+      to_right += a[row][k] * right[k];
+    }
+    sums[row][0] = to_left;
+    sums[row][1] = to_right;
   }
   for (int l = 0; l < 32; ++l) {
     const auto& mine = *static_cast<const MmaOperands*>(lanes[l]);
-    for (int i = 0; i < 4; ++i) {
-      const int row = l / 4 + i / 2 * 8, column = l % 4 * 2 + i % 2;
-      float sum = 0;
-      for (int k = 0; k < 16; ++k) sum += a[row][k] * b[k][column];
-      mine.d[i] += sum;
-    }
+    for (int i = 0; i < 4; ++i) mine.d[i] += sums[l / 4 + i / 2 * 8][l % 4 / 2][l % 2 * 2 + i % 2];
   }
 }
 template <class T>

@@ -18,12 +18,18 @@ inline std::shared_ptr<void> ZeroedMemory(size_t bytes) {
   return memory;
 }
 
-/// Returns collectives for `size` ranks that are threads of this process; element r belongs to rank r.
-inline std::vector<std::unique_ptr<Collective>> MakeThreadCollectives(int size) {
+/// More ranks than any host has processors for, so that a waiting rank sleeps. Tests run beside other tests, which can
+/// use the processor.
+constexpr int kCrowd = 1 << 20;
+
+/// Returns collectives for `size` ranks that are threads of this process; element r belongs to rank r. They wait as on
+/// a host with `ranks_of_host` ranks.
+inline std::vector<std::unique_ptr<Collective>> MakeThreadCollectives(int size, int ranks_of_host = kCrowd) {
   const std::shared_ptr<void> memory = ZeroedMemory(SharedArena::BytesFor(size));
   std::vector<std::unique_ptr<Collective>> ranks;
   for (Rank rank = 0; rank < size; ++rank) {
-    ranks.push_back(std::make_unique<SharedMemoryCollective>(SharedArena(memory.get(), size), rank, memory));
+    ranks.push_back(
+        std::make_unique<SharedMemoryCollective>(SharedArena(memory.get(), size), rank, memory, ranks_of_host));
   }
   return ranks;
 }

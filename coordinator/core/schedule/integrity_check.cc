@@ -1,14 +1,30 @@
 #include "coordinator/core/schedule/integrity_check.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "comm/base/error.h"
 
 namespace quire {
 
 namespace {
+
+/// A number for each block, 0 at first. A vector and not a map, because the tests check every step of every run.
+class NumberOfBlock {
+ public:
+  int& operator[](BlockId block) {
+    QUIRE_CHECK(block >= kNullBlock, "block {} does not exist", block);
+    const auto place = static_cast<size_t>(block);
+    if (place >= numbers_.size()) numbers_.resize(std::max(place + 1, 2 * numbers_.size()));
+    return numbers_[place];
+  }
+  const std::vector<int>& all() const { return numbers_; }
+
+ private:
+  std::vector<int> numbers_;
+};
 
 /// Counts the references to blocks by sequences, pins and tickets, and compares the counts with the pools and the
 /// prefix cache.
@@ -37,15 +53,16 @@ class Recount {
                 s.length());
     if (!s.finished) blocks_.prefixes().CheckHashes(s);
     RunningState(s);
-    std::set<BlockId> distinct;
+    ++num_running_;
     for (int i = 0; i < length; ++i) {
       const BlockId block = s.blocks[static_cast<size_t>(i)];
       QUIRE_CHECK((block == kNullBlock) == (i < s.first_block), "sequence {}: entry {} is block {}", s.id, i, block);
       if (block == kNullBlock) continue;
-      QUIRE_CHECK(distinct.insert(block).second, "sequence {} holds block {} twice", s.id, block);
+      QUIRE_CHECK(std::exchange(holder_[block], num_running_) != num_running_, "sequence {} holds block {} twice", s.id,
+                  block);
       ++device_[block];
-      QUIRE_CHECK(!states_.contains(block), "block {} of sequence {} is part of a state, too", block, s.id);
-      tables_.insert(block);
+      QUIRE_CHECK(states_[block] == 0, "block {} of sequence {} is part of a state, too", block, s.id);
+      tables_[block] = 1;
       const int filled = std::clamp(s.num_computed - i * size, 0, size);
       QUIRE_CHECK(blocks_.fill().tokens(block) == filled, "block {}: {} tokens filled, sequence {} knows of {}", block,
                   blocks_.fill().tokens(block), s.id, filled);
@@ -159,26 +176,32 @@ class Recount {
   /// Checks a state's blocks and counts the references to them. `written`: an outstanding step writes the state.
   void CountState(const Sequence& s, const std::vector<BlockId>& state, bool written) {
     for (const BlockId block : state) {
-      QUIRE_CHECK(!tables_.contains(block), "block {} of the state of sequence {} is in a table", block, s.id);
+      QUIRE_CHECK(tables_[block] == 0, "block {} of the state of sequence {} is in a table", block, s.id);
       QUIRE_CHECK(!written || (blocks_.pool().ref_count(block) == 1 && !blocks_.prefixes().checkpoints().Holds(block)),
                   "block {} of a state is shared while sequence {} writes it", block, s.id);
-      states_.insert(block);
+      states_[block] = 1;
       ++device_[block];
     }
   }
 
-  static void Compare(const std::map<BlockId, int>& owners, const BlockPool& pool, const char* where) {
-    for (const auto& [block, count] : owners) {
+  static void Compare(const NumberOfBlock& owners, const BlockPool& pool, const char* where) {
+    int held = 0;
+    for (size_t place = 0; place < owners.all().size(); ++place) {
+      const int count = owners.all()[place];
+      if (count == 0) continue;
+      const auto block = static_cast<BlockId>(place);
       QUIRE_CHECK(pool.ref_count(block) == count, "{} block {}: {} references, {} owners", where, block,
                   pool.ref_count(block), count);
+      ++held;
     }
-    const int held = static_cast<int>(owners.size());
     QUIRE_CHECK(held == pool.num_held(), "{} {} blocks held, {} owned", pool.num_held(), where, held);
   }
 
   const BlockManager& blocks_;
-  std::map<BlockId, int> device_, host_;  // reference counts by block
-  std::set<BlockId> tables_, states_;     // blocks that hold keys and values; blocks that hold states
+  NumberOfBlock device_, host_;    // reference counts
+  NumberOfBlock tables_, states_;  // 1 for blocks that hold keys and values; 1 for blocks that hold states
+  NumberOfBlock holder_;           // the last running sequence that was found to hold the block, counted from 1
+  int num_running_ = 0;            // running sequences that were checked
 };
 
 /// Aborts unless every checkpoint's state is whole, has no block that holds cached keys and values, and belongs to a

@@ -10,8 +10,6 @@ namespace quire::kernels::QUIRE_ISA {
 /// An fp16 number.
 struct Half {
   uint16_t bits;
-
-  explicit operator float() const { return HalfToFloat(bits); }
 };
 
 inline Vec LoadNumbers(const float* p) { return Load(p); }

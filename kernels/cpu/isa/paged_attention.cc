@@ -240,23 +240,37 @@ QUIRE_INLINE inline void AccumulateVectors(const Span<T>& span, Visible visible,
   });
 }
 
+/// Accumulates as AccumulateVectors does, for the last dimensions from d on, which are fewer than a vector has. A whole
+/// vector of a slot's values reaches into values of the next slots; these lanes are dropped. It must not reach beyond
+/// the block, so the block's last slots have only their own values loaded.
+template <int R, class T>
+QUIRE_INLINE inline void AccumulateRest(const Span<T>& span, Visible visible, const float* weights, const float* shrink,
+                                        int64_t d, float* out) {
+  const int64_t rest = span.dim - d, last_slots = (kLanes - rest + span.dim - 1) / span.dim;
+  Vec acc[R];
+  Unrolled<R>([&](auto r) QUIRE_INLINE { acc[r] = LoadPart(out + r * span.dim + d, rest) * shrink[r]; });
+  const auto add = [&](int64_t slot, Vec value) QUIRE_INLINE {
+    Unrolled<R>([&](auto r) QUIRE_INLINE { acc[r] = MulAdd(value, Splat(weights[r * span.padded + slot]), acc[r]); });
+  };
+  for (int64_t block = visible.begin / span.block_size, slot = visible.begin; slot < visible.end; ++block) {
+    const T* values = span.values[block] - block * span.block_size * span.dim + d;
+    const int64_t end_of_block = (block + 1) * span.block_size, end = Least(visible.end, end_of_block);
+    for (const int64_t whole = Least(end, end_of_block - last_slots); slot < whole; ++slot)
+      add(slot, LoadNumbers(values + slot * span.dim));
+    for (; slot < end; ++slot) add(slot, LoadNumbers(values + slot * span.dim, rest));
+  }
+  Unrolled<R>([&](auto r) QUIRE_INLINE {
+    __builtin_memcpy(out + r * span.dim + d, &acc[r], static_cast<unsigned long>(rest) * sizeof(float));
+  });
+}
+
 template <int R, class T>
 void Accumulate(const Span<T>& span, Visible visible, const float* weights, const float* shrink, float* out) {
   int64_t d = 0;
   for (; d + kColumns * kLanes <= span.dim; d += kColumns * kLanes)
     AccumulateVectors<R, kColumns>(span, visible, weights, shrink, d, out);
   for (; d + kLanes <= span.dim; d += kLanes) AccumulateVectors<R, 1>(span, visible, weights, shrink, d, out);
-  for (; d < span.dim; ++d) {
-    for (int r = 0; r < R; ++r) {
-      float acc = out[r * span.dim + d] * shrink[r];
-      for (int64_t j = visible.begin; j < visible.end; ++j) {
-        const T* values = span.values[j / span.block_size];
-        acc =
-            MulAdd1(static_cast<float>(values[j % span.block_size * span.dim + d]), weights[r * span.padded + j], acc);
-      }
-      out[r * span.dim + d] = acc;
-    }
-  }
+  if (d < span.dim) AccumulateRest<R>(span, visible, weights, shrink, d, out);
 }
 
 /// Accumulates as AccumulateVectors does, with bytes, for one vector of the head dimension. Slots that a row does not

@@ -89,9 +89,8 @@ inline Vec Exp(Vec x) {
   return reinterpret_cast<Vec>(reinterpret_cast<IntVec>(p) & ~vanishes);
 }
 
-/// Exp1 and MulAdd1 compute one number with the same arithmetic as Exp and MulAdd.
+/// Computes one number with the same arithmetic as Exp.
 inline float Exp1(float x) { return Exp(Splat(x))[0]; }
-inline float MulAdd1(float a, float b, float c) { return MulAdd(Splat(a), Splat(b), Splat(c))[0]; }
 
 /// Converts 16 bytes to floats by way of 16-bit lanes, because the compiler has single instructions only for that way.
 inline void BytesToFloats(Bytes16 bytes, Vec (&out)[16 / kLanes]) {

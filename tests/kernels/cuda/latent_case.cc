@@ -192,11 +192,20 @@ std::vector<float> LatentCase::Output() const {
   return out;
 }
 
-void LatentCase::Expect(int64_t seq, int64_t row, int64_t head, std::vector<double>& out,
-                        std::vector<double>& spreads) const {
+std::vector<double> LatentCase::Cached(int64_t seq) const {
+  const double stored = Cache().k_scale;
+  std::vector<double> numbers;
+  for (int64_t t = 0; t < contexts_[seq]; ++t) {
+    for (int64_t d = 0; d < shape_.head_size(); ++d)
+      numbers.push_back(stored * ReadNumber(pool_.data(), shape_.CachedType(), At(seq, t, d)));
+  }
+  return numbers;
+}
+
+void LatentCase::Expect(const std::vector<double>& cached, int64_t seq, int64_t row, int64_t head,
+                        std::vector<double>& out, std::vector<double>& spreads) const {
   const int64_t size = shape_.head_size(), rank = shape_.rank, context = contexts_[seq];
   const int64_t seen = context - query_start_[seq + 1] + row + 1;
-  const double stored = Cache().k_scale;
   out.assign(static_cast<size_t>(rank), context > 0 ? 0 : shape_.decodes ? 0 : kNaN);
   spreads.assign(static_cast<size_t>(rank), 0);
   if (context == 0) return;
@@ -204,18 +213,19 @@ void LatentCase::Expect(int64_t seq, int64_t row, int64_t head, std::vector<doub
   for (int64_t d = 0; d < size; ++d)
     query.push_back(ReadNumber(queries_.data(), shape_.dtype, row * query_stride_ + head * size + d));
   for (int64_t t = 0; t < seen; ++t) {
+    const double* const key = cached.data() + t * size;
     double score = 0;
-    for (int64_t d = 0; d < size; ++d)
-      score += query[static_cast<size_t>(d)] * stored * ReadNumber(pool_.data(), shape_.CachedType(), At(seq, t, d));
+    for (int64_t d = 0; d < size; ++d) score += query[static_cast<size_t>(d)] * key[d];
     scores.push_back(score * shape_.scale);
   }
   const double max = *std::ranges::max_element(scores);
   double sum = 0;
   for (double& score : scores) sum += score = std::exp(score - max);
   for (int64_t t = 0; t < seen; ++t) {
+    const double weight = scores[static_cast<size_t>(t)] / sum;
+    const double* const latent = cached.data() + t * size + size - rank;
     for (int64_t d = 0; d < rank; ++d) {
-      const double latent = stored * ReadNumber(pool_.data(), shape_.CachedType(), At(seq, t, size - rank + d));
-      const double part = scores[static_cast<size_t>(t)] / sum * latent;
+      const double part = weight * latent[d];
       out[static_cast<size_t>(d)] += part;
       spreads[static_cast<size_t>(d)] += part * part;
     }
@@ -228,9 +238,11 @@ std::string LatentCase::Wrong() const {
   const double sums = 1e-5 * std::max(1.0f, shape_.scale);  // a score is an fp32 sum of hundreds of products
   std::vector<double> expected, spreads;
   for (int64_t s = 0; s < NumSeqs(); ++s) {
+    if (query_start_[s] == query_start_[s + 1]) continue;
+    const std::vector<double> cached = Cached(s);
     for (int64_t row = query_start_[s]; row < query_start_[s + 1]; ++row) {
       for (int64_t head = 0; head < shape_.heads; ++head) {
-        Expect(s, row, head, expected, spreads);
+        Expect(cached, s, row, head, expected, spreads);
         for (int64_t d = 0; d < shape_.rank; ++d) {
           const double got = ReadNumber(out_.data(), shape_.dtype, row * out_stride_ + head * shape_.rank + d);
           const double want = expected[static_cast<size_t>(d)];

@@ -65,8 +65,11 @@ class LatentCase {
   int64_t At(int64_t seq, int64_t position, int64_t d) const;
   void Fill(uint64_t seed);
   void Plan();
-  /// Computes a row's results and their spreads (AttentionBound).
-  void Expect(int64_t seq, int64_t row, int64_t head, std::vector<double>& out, std::vector<double>& spreads) const;
+  /// Returns the numbers of a sequence's rows in the cache: [context, head_size].
+  std::vector<double> Cached(int64_t seq) const;
+  /// Computes a row's results and their spreads (AttentionBound) from the sequence's cached numbers.
+  void Expect(const std::vector<double>& cached, int64_t seq, int64_t row, int64_t head, std::vector<double>& out,
+              std::vector<double>& spreads) const;
   std::string Name() const;
 
   LatentShape shape_;

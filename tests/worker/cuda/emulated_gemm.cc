@@ -1,6 +1,7 @@
 // Implements worker/cuda/device/gemm.h without a GPU: plain loops with fp32 sums, as work of the emulated stream.
 #include "worker/cuda/emulated_gemm.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "comm/base/error.h"
@@ -15,21 +16,35 @@ bool test::has_fp8_products = true;
 
 namespace {
 
+/// Adds the products of each sum in the order of their columns. The sums of kTogether rows of the weight are added at
+/// the same time, as a vector.
 template <class T>
 void Multiply(const GemmParams& p) {
+  constexpr int64_t kTogether = 4;
+  using Sums [[gnu::vector_size(kTogether * sizeof(float))]] = float;
   const T* x = static_cast<const T*>(p.x);
   const T* weight = static_cast<const T*>(p.weight);
-  std::vector<float> row(static_cast<size_t>(p.k));
-  for (int64_t i = 0; i < p.m; ++i) {
-    for (int64_t c = 0; c < p.k; ++c) row[static_cast<size_t>(c)] = simt::ToFloat(x[i * p.x_stride + c]);
-    for (int64_t j = 0; j < p.n; ++j) {
-      float sum = 0;
-      for (int64_t c = 0; c < p.k; ++c) sum += row[static_cast<size_t>(c)] * simt::ToFloat(weight[j * p.k + c]);
-      sum *= p.scale;
-      if (p.float_result) {
-        static_cast<float*>(p.y)[i * p.y_stride + j] = sum;
-      } else {
-        static_cast<T*>(p.y)[i * p.y_stride + j] = simt::FromFloat<T>(sum);
+  std::vector<float> inputs(static_cast<size_t>(p.m * p.k));
+  std::vector<Sums> weights(static_cast<size_t>(p.k));
+  for (int64_t i = 0; i < p.m; ++i)
+    for (int64_t c = 0; c < p.k; ++c) inputs[static_cast<size_t>(i * p.k + c)] = simt::ToFloat(x[i * p.x_stride + c]);
+  for (int64_t begin = 0; begin < p.n; begin += kTogether) {
+    const int64_t count = std::min(kTogether, p.n - begin);
+    for (int64_t j = 0; j < count; ++j)
+      for (int64_t c = 0; c < p.k; ++c)
+        weights[static_cast<size_t>(c)][j] = simt::ToFloat(weight[(begin + j) * p.k + c]);
+    for (int64_t i = 0; i < p.m; ++i) {
+      Sums sums = {};
+      for (int64_t c = 0; c < p.k; ++c)
+        sums += inputs[static_cast<size_t>(i * p.k + c)] * weights[static_cast<size_t>(c)];
+      for (int64_t j = 0; j < count; ++j) {
+        const float sum = sums[j] * p.scale;
+        const int64_t at = i * p.y_stride + begin + j;
+        if (p.float_result) {
+          static_cast<float*>(p.y)[at] = sum;
+        } else {
+          static_cast<T*>(p.y)[at] = simt::FromFloat<T>(sum);
+        }
       }
     }
   }
