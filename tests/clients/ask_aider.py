@@ -1,5 +1,5 @@
-"""Tries aider: changes of a file on request, whole and streamed, with both of aider's edit formats; also a second request in the same
-chat."""
+"""Tries aider: changes of a file on request, with the edit formats `whole` and `diff`, each with and without streaming; also a second
+request in the same chat."""
 import os
 import pathlib
 import subprocess

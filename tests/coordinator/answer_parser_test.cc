@@ -9,6 +9,7 @@
 #include "comm/base/json.h"
 #include "comm/model/formats/mapped_file.h"
 #include "coordinator/text/answers/json_scanner.h"
+#include "coordinator/text/answers/python_number.h"
 #include "coordinator/text/answers/tool.h"
 
 namespace quire {
@@ -387,6 +388,14 @@ TEST(AnswerFormatTest, FormatOfTemplate_RecognisesToolAndReasoningFormats) {
   EXPECT_EQ(reasoning("<think></think><response>"), "granite");
   EXPECT_EQ(reasoning("<|channel|>"), "openai_gptoss");
   EXPECT_EQ(reasoning("<|im_start|>"), "none");
+}
+
+TEST(PythonNumberTest, Underscores_AreAccepted_WherePythonAcceptsThem) {
+  for (const auto& [word, number] :
+       {std::pair("1_000", "1000"), {"1_0.2_5", "10.25"}, {"0x_1F", "31"}, {"0x1_f", "31"}, {"1e1_0", "1e10"}})
+    EXPECT_EQ(PythonNumber(word), number) << word;
+  for (const char* word : {"_1", "1_", "1__0", "1._5", "._5", "1_.5", "1_e5", "1e_5", "0_x1", "0x_", "0x1_g"})
+    EXPECT_EQ(PythonNumber(word), std::nullopt) << word;
 }
 
 }  // namespace

@@ -147,7 +147,7 @@ TEST_P(WholeAnswerTest, Pieces_HaveLessThan12000Bytes_When10000AreRequested) {
   EXPECT_LT(longest, 12'000u);
 }
 
-TEST_P(WholeAnswerTest, AnswerWithoutTokens_HasLogprobs) {
+TEST_P(WholeAnswerTest, AnswerWithoutTokens_HasALogprobsObject_WhenLogprobsAreAskedFor) {
   const Json json = ParseJson(Text(1, 1, 0, true), "answer");
   EXPECT_TRUE(json["choices"][0]["logprobs"].is_object());
 }

@@ -224,8 +224,8 @@ class CodeBlocksTest(unittest.TestCase):
         for word in (r"\d+ minutes", r"\d+ GB of disk", r"\d+ GB of memory"):
             self.assertRegex(section, word)
 
-    def test_pages_show_no_tp_flag_for_the_users_own_model(self):
-        """The pages recommend one worker for each socket or GPU, so examples with the user's own model leave -tp out."""
+    def test_pages_show_no_tp_flag_where_a_command_serves_dir_org_or_qwen(self):
+        """The pages recommend one worker for each socket or GPU, so examples that serve DIR, ORG/NAME or Qwen leave -tp out."""
         for page in PAGES:
             for _, text in blocks(page):
                 for command in commands(text):

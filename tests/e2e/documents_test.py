@@ -63,6 +63,12 @@ class TextTest(unittest.TestCase):
             for flag in re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", text_of(page)):
                 self.assertIn(flag, known, page)
 
+    def test_protocol_page_names_the_version_of_the_wire_format(self):
+        header = text_of(os.path.join(ROOT, "comm", "wire", "messages.h"))
+        version = re.search(r"kProtocolVersion = (\d+);", header)[1]
+        page = text_of(os.path.join(ROOT, "comm", "PROTOCOL.md"))
+        self.assertEqual(re.findall(r"(?:workers, |\| )version (?:\| )?(\d+)", page), [version, version])
+
     def test_settings_page_has_a_row_for_every_setting(self):
         """Compares the page with options_test.cc, which lists all keys and fails if its own list lacks one."""
         with open(os.path.join(ROOT, "tests", "coordinator", "options_test.cc"), encoding="utf-8") as f:

@@ -278,7 +278,7 @@ def tokenizer_model():
 
 
 def config_json():
-    """Writes config.json, a zero byte and generation_config.json."""
+    """Writes inputs that are a config.json each. One of them also has a zero byte and a generation_config.json."""
     base = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
             "intermediate_size": 96, "vocab_size": 100, "max_position_embeddings": 512, "rms_norm_eps": 1e-5, "eos_token_id": [1, 2]}
     write("config_json", "llama", json.dumps(base) + '\0{"eos_token_id":7}')

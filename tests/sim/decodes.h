@@ -22,7 +22,8 @@ class Decodes {
   /// Records that the engine is about to make a plan.
   void BeginPlan();
   /// Checks a plan that was made. `ahead`: another step is outstanding. `alone`: the rules for several clients do not
-  /// apply. Throws Failure when the plan has a prompt chunk and lacks a decode that must come first.
+  /// apply. Throws Failure if the plan has a decode out of its turn; if it lacks a decode that it should have; or if,
+  /// with several clients, it lacks a decode of a client whose chunks have more than half of that client's work.
   void Planned(const StepPlan& plan, bool ahead, bool alone) const;
 
  private:

@@ -71,9 +71,10 @@ void Watcher::BeginPlan() {
 }
 
 /// Checks that the client that was served least gets its next request admitted first. A client may be passed over if
-/// its request was preempted for another client in this plan, if its next request is to be swapped in, or if it has its
-/// own limit. A client without running requests may pass over every other client. A client with its full share waits
-/// for clients with less than their share. The turn of a swapped-in request is decided earlier than the turns of other
+/// its request was preempted for another client in this plan, if its next request is to be swapped in or would exceed
+/// the client's own limit, or if that request may have to wait for passes over whole prompts. A client without running
+/// requests may pass over every other client. A client with its full share waits for clients with less than their
+/// share. The turn of a swapped-in request is decided earlier than the turns of other
 /// requests. Running requests may find more of their tokens cached afterwards, which lowers the service of their
 /// clients. So the swapped-in request may also pass over clients whose service has fallen since then.
 void Watcher::OnAdmitted(const Decision& d) {

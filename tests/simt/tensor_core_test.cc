@@ -100,7 +100,7 @@ struct OneMatrix {
   }
 };
 
-TEST(TensorCoreTest, LoadMatrix_GivesEachLaneItsPairs) {
+TEST(TensorCoreTest, LoadMatrix_GivesEachLanePairsOfARow_AndLoadMatrixTransposedOfAColumn) {
   const DeviceBuffer<uint32_t> out(64);
   Launch<OneMatrix>({1}, 32, 256, CudaStream{}, {out.data()});
   for (uint32_t lane = 0; lane < 32; ++lane) {

@@ -147,7 +147,7 @@ void ReadDetokenize(const JsonFields& fields, GenerateCall& call) {
   if (needs_text != nullptr) JsonFields::Refuse(needs_text, "needs an answer with a text: leave out detokenize: false");
 }
 
-/// Reads the most tokens of the answer. -1 means as many as the context allows.
+/// Reads the number of tokens that the answer may have. -1 means as many as the context allows.
 void ReadMaxTokens(const JsonFields& fields, const RequestLimits& limits, GenerateCall& call) {
   for (const char* name : {"max_completion_tokens", "max_tokens"}) {
     const auto value = fields.Integer(name, -1, INT32_MAX);

@@ -27,16 +27,29 @@ std::optional<std::string> Decimal(std::string_view digits, int base) {
   return decimal;
 }
 
-/// Returns the word without underscores between digits; nullopt when an underscore is not between digits.
+/// Returns 16, 8 or 2 for a word that begins with 0x, 0o or 0b, in either case; 0 for other words.
+int BaseOf(std::string_view word) {
+  if (word.size() < 3 || word[0] != '0') return 0;
+  const int letter = std::tolower(static_cast<unsigned char>(word[1]));
+  return letter == 'x' ? 16 : letter == 'o' ? 8 : letter == 'b' ? 2 : 0;
+}
+
+/// Returns the word without underscores between digits, or between 0x and a digit (also 0o and 0b); nullopt when an
+/// underscore stands elsewhere.
 std::optional<std::string> WithoutUnderscores(std::string_view word) {
+  const bool has_base = BaseOf(word) != 0;
+  const auto is_digit = [&](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return (has_base ? std::isxdigit(byte) : std::isdigit(byte)) != 0;
+  };
   std::string plain;
   for (size_t i = 0; i < word.size(); ++i) {
     if (word[i] != '_') {
       plain += word[i];
       continue;
     }
-    if (i == 0 || i + 1 == word.size() || std::isxdigit(static_cast<unsigned char>(word[i + 1])) == 0)
-      return std::nullopt;
+    if (i == 0 || i + 1 == word.size() || !is_digit(word[i + 1])) return std::nullopt;
+    if (!is_digit(word[i - 1]) && !(has_base && i == 2)) return std::nullopt;
   }
   return plain;
 }
@@ -62,11 +75,7 @@ std::optional<std::string> PythonNumber(std::string_view word) {
   if (word.empty() || word.size() > kMaxNumberBytes) return std::nullopt;
   const std::optional<std::string> plain = WithoutUnderscores(word);
   if (!plain) return std::nullopt;
-  if (plain->size() > 2 && (*plain)[0] == '0') {
-    const int letter = std::tolower(static_cast<unsigned char>((*plain)[1]));
-    const int base = letter == 'x' ? 16 : letter == 'o' ? 8 : letter == 'b' ? 2 : 0;
-    if (base != 0) return Decimal(std::string_view(*plain).substr(2), base);
-  }
+  if (const int base = BaseOf(*plain)) return Decimal(std::string_view(*plain).substr(2), base);
   std::string_view rest = *plain;
   const std::string whole = TakeDigits(rest);
   const size_t zeros = std::min(whole.find_first_not_of('0'), whole.size());

@@ -4,8 +4,8 @@
 #include "kernels/cpu/isa/panel_block.h"
 #include "kernels/cpu/isa/rounding.h"
 
-// Integer sums of a block of quantised weights with 16-bit or 8-bit x: their start values and their conversion to
-// floats.
+// Products of a block of quantised weights and 16-bit or 8-bit activations x are added up as integers. The functions
+// here give the start values of these sums, and convert the sums to floats.
 namespace quire::kernels::QUIRE_ISA {
 
 /// kNibbleOffset: the offset of a type's stored nibbles. kLift: the number added when nibbles of q4_0 are unpacked, so

@@ -45,9 +45,9 @@ inline void ClearTile() {
   __asm__ volatile("tilezero %%tmm%c0" : : "i"(tile));
 }
 
-// The three functions below compute sum[m, n] += sum over k of the products of x[m]'s k-th four bytes and lane n of w's
-// row k. Each four bytes are four signed bytes, four unsigned bytes, or two bf16 numbers of x. The bf16 version adds a
-// sum of 32 products to `sum`.
+// The three functions below compute sum[m, n] += sum over k of the products of the k-th four bytes of x[m] and the four
+// bytes in lane n of w's row k. In the two integer functions, x has signed or unsigned bytes, as the name says, and w
+// has unsigned bytes. In the function for bf16, four bytes are two numbers, in x and in w.
 template <int sum, int x, int w>
 inline void AddSignedBytes() {
   __asm__ volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(sum), "i"(x), "i"(w));

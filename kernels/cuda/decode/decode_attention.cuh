@@ -140,7 +140,7 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
     return kFp8 ? Lane() % 4 * 4 + t * 2 + e % 2 : t * 8 + Lane() % 4 * 2 + e % 2;
   }
 
-  /// Converts the raw matrices to column fragment t.
+  /// Sets b, the right operand of a matrix product, from the t-th registers of `raw`. FP8 numbers are converted.
   static __device__ void Fragment(const uint32_t (&raw)[kRaw], int t, uint32_t (&b)[2]) {
     if constexpr (kFp8) {
       b[0] = simt::PairFromFp8<M>(static_cast<uint16_t>(raw[t] & 0xffff));
