@@ -8,7 +8,7 @@
 
 namespace quire {
 
-/// The bytes of a vocabulary's tokens. Tokens that contain a byte sequence that UTF-8 forbids have no bytes here. Control
+/// The bytes of a vocabulary's tokens. Tokens with a byte sequence that UTF-8 forbids have no bytes here. Control
 /// tokens keep the bytes that Vocabulary gives them.
 struct TokenBytes {
   explicit TokenBytes(const Vocabulary& vocabulary);
