@@ -82,6 +82,9 @@ TEST(PoolSizingTest, DefaultSize_LeavesRoomForGrammars_OnCpusOnly) {
   EXPECT_EQ(blocks(BackendKind::kCuda), 900);
   t.cache.memory_bytes = 100 * kMiB;
   EXPECT_EQ(blocks(BackendKind::kCpu), 50) << "a size that is set is taken";
+  t.cache.memory_bytes = 0;
+  for (RankInfo& rank : ranks) rank.available_bytes = 300 * kMiB;
+  EXPECT_EQ(blocks(BackendKind::kCpu), 67) << "grammars keep no server from starting";
 }
 
 TEST(PoolSizingTest, TokensOfAStep_DependOnTheBackend_AndSufficeForOneTokenOfEverySequence) {

@@ -25,8 +25,8 @@ def prompt_of(number):
     return [5 + number % 40, 6 + number % 7, 7]
 
 
-def generations(count, max_tokens):
-    return "".join(line(f"line-{i}", prompt=prompt_of(i), max_tokens=max_tokens) + "\n" for i in range(count))
+def generations(count, max_tokens, **more):
+    return "".join(line(f"line-{i}", prompt=prompt_of(i), max_tokens=max_tokens, **more) + "\n" for i in range(count))
 
 
 class BatchCase(unittest.TestCase):
@@ -234,15 +234,15 @@ class BatchesTest(BatchCase):
             time.sleep(0.02)
 
     def test_expired_batch_lists_unexecuted_requests_as_errors(self):
-        done = self.wait(self.create(generations(400, 400), window="2s"), "expired")
-        self.assertEqual(done.request_counts.total, 400)
-        self.assertEqual(done.request_counts.completed + done.request_counts.failed, 400)
+        done = self.wait(self.create(generations(2000, 400), window="2s"), "expired")
+        self.assertEqual(done.request_counts.total, 2000)
+        self.assertEqual(done.request_counts.completed + done.request_counts.failed, 2000)
         errors = self.lines(done.error_file_id)
         self.assertEqual(len(errors), done.request_counts.failed)
         self.assertEqual({one["error"]["code"] for one in errors.values()}, {"batch_expired"})
         self.assertIsNotNone(done.expired_at)
         finished = self.lines(done.output_file_id) if done.output_file_id else {}
-        self.assertEqual(len(finished) + len(errors), 400)
+        self.assertEqual(len(finished) + len(errors), 2000)
         self.assertFalse(set(finished) & set(errors))
 
     def test_batches_are_listed_page_by_page(self):
@@ -370,7 +370,7 @@ class NarrowTest(BatchCase):
         self.assertEqual({one["error"]["code"] for one in errors.values()} - {"batch_expired"}, set())
 
     def test_expired_batches_end_one_after_another_although_an_older_batch_runs(self):
-        older = self.create(generations(200, 400))
+        older = self.create(generations(200, 400, best_of=8, temperature=1))
         batches = [self.create(line("a", prompt=[5], max_tokens=400), window="1s") for _ in range(5)]
         for batch in batches:
             self.wait(batch, "expired")

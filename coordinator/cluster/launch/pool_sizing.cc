@@ -45,22 +45,26 @@ int ChooseNumBlocks(const Topology& topology, BackendKind backend, const std::ve
   std::map<std::string, int> sharers = RanksOfAllReplicas(topology, ranks);
   const int64_t swap = cuda ? 0 : topology.cache.host_swap_bytes;  // on CPUs, swapped blocks use the same memory
   const int64_t adapters = topology.lora.dirs.empty() ? 0 : topology.lora.memory_bytes;  // loaded later
-  const int64_t grammars = GrammarMemoryOf(topology, ranks).total();                     // compiled later
   // `ever`: the bytes that would be available if nothing else were in the hosts' memory.
   int64_t per_block = 0, available = INT64_MAX, ever = INT64_MAX;
   for (const RankInfo& rank : ranks) {
     per_block = std::max(per_block, rank.bytes_per_block);
     const auto part_of = [&](int64_t bytes) {
       const int64_t part = cuda ? bytes : (bytes - RequestsBeside(topology, rank)) / sharers[rank.host];
-      const int64_t for_grammars = !cuda && rank.memory_bytes > 0 ? grammars : 0;
-      return part - for_grammars - swap - adapters - rank.working.of_steps();
+      return part - swap - adapters - rank.working.of_steps();
     };
     available = std::min(available, part_of(rank.available_bytes));
     if (!cuda && rank.memory_bytes > 0) ever = std::min(ever, part_of(rank.memory_bytes));
   }
   int64_t budget = topology.cache.memory_bytes;
   if (budget == 0) {
-    budget = static_cast<int64_t>(topology.cache.memory * static_cast<double>(available));
+    const auto usable = [&](int64_t bytes) {
+      return static_cast<int64_t>(topology.cache.memory * static_cast<double>(bytes));
+    };
+    // Grammars are compiled later. Where their memory would leave no room for a block, the cache takes it.
+    const int64_t grammars = ever == INT64_MAX ? 0 : GrammarMemoryOf(topology, ranks).total();
+    budget = usable(available - grammars);
+    if (budget < (2 + StateBlocks(ranks)) * per_block) budget = usable(available);
     if (!cuda) budget = std::min(std::max(kDefaultCpuKvBytes, demand.blocks_needed * per_block), budget);
   }
   const int64_t most_useful = int64_t{topology.scheduler.max_running} *
