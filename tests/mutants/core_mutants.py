@@ -201,6 +201,8 @@ MUTANTS = [
            ["coordinator/patience_test:*ManyDecodes*"]),
     Mutant("fairness: a decode is one token, however long its context",
            CORE + "schedule/learned_cost.cc", "TokenSeconds(static_cast<double>(context)) / plain + 0.5", "plain / plain", ["coordinator/fair_shares_test:DeepContext*"]),
+    Mutant("fairness: a chunk after a long context is as long as one without context",
+           CORE + "schedule/request_work.cc", "allowance.work / cost_.Weight(start)", "allowance.work", ["coordinator/fair_shares_test:DeepContext*"]),
     Mutant("fairness: a client alone decodes all its long contexts in each step",
            CORE + "schedule/step_shares.cc", "if (decodes <= most) return decodes + beams;", "return decodes + beams;", ["coordinator/fair_shares_test:DeepContext*"]),
     Mutant("fairness: decodes with short contexts take turns for a client alone",

@@ -451,8 +451,6 @@ MUTANTS = [
     ("schedule/request_work.cc", "a decode gets what the chunks of its request leave",
      "request.TokensToCompute(sequence) == 1 && allowance.decodes > 0", "false"),
     ("schedule/step_shares.cc", "a client's chunks take all of its part of the step", "(part + odd) / 2", "part"),
-    ("schedule/request_work.cc", "a chunk after a long context is as long as one without context",
-     "allowance.work / cost_.Weight(start)", "allowance.work"),
     # Preemption and swapping.
     ("schedule/preemption.cc", "the last host block is not swapped to",
      "blocks > blocks_.host_pool().num_free()", "blocks >= blocks_.host_pool().num_free()"),

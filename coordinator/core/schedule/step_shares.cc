@@ -82,6 +82,7 @@ void StepShares::ShareStep(const StepBudget& most, StepDraft& draft) {
   const int64_t beams = BeamsTakeTurns(others > 0 ? wanted / 2 : wanted), least = beams + others + 1;
   int64_t work = std::max(wanted, least);
   if (tokens > draft.budget) work = std::min(work, draft.budget + beams - NumBeams());
+  work = std::max(work, wanted + beams - NumBeams());  // beams take tokens from the others, but not for their contexts
   SplitStep(work - beams, draft);
   draft.work_left = work;
   draft.SetBudget(static_cast<int>(std::min({int64_t{draft.budget}, work, std::max<int64_t>(most.tokens, least)})));
