@@ -70,8 +70,6 @@ MUTANTS = [
      "plan.swap_ins.push_back({state[i], sequence.state[i]});", ";"),
     ("blocks/sequence_states.cc", "a state that comes from the host overwrites the one of fewer tokens",
      "pool_.ReleaseAll(std::exchange(sequence.state, {}));\n  Allocate(sequence);", "if (sequence.state.empty()) Allocate(sequence);"),
-    ("blocks/sequence_states.cc", "a state that comes from the host needs room beside the one before it",
-     "!sequence->state.empty() && !IsShared(*sequence)", "!sequence->state.empty() && !IsShared(*sequence) && from_host == 0"),
     ("blocks/host_cache.cc", "a part of a state is reused and the state is still found", "states_.ForgetOf(host);", ";"),
     ("blocks/host_cache.cc", "blocks come from the host beyond the states that are there",
      "!has_states_ || !StateAfter(*copy).empty()", "true", CRASH),
