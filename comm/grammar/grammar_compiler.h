@@ -45,9 +45,10 @@ class GrammarCompiler {
 /// its state and follows no more tokens.
 class GrammarMatcher {
  public:
+  static constexpr int64_t kBytesPerState = 40;  // about the memory that a parser takes for one state
+
   /// The bounds of one matcher. Each token that the matcher follows raises the bound `states`, and adds work units to
   /// the matcher's reserve.
-  static constexpr int64_t kBytesPerState = 40;  // about
   struct Bounds {
     int64_t states = 200'000;  // parser states; ten times the most that any measured schema took
     int64_t units = 200'000;   // the most work units in reserve (parsing_budget.h), some 2 ms of work

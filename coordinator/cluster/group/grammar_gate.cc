@@ -145,7 +145,7 @@ bool GrammarGate::MayHaveRoom(const Held& held, const Use& use) const {
   const auto own = use.by_client.find(held.client);
   const bool is_new = own == use.by_client.end();
   const uint64_t others = use.total - (is_new ? 0 : own->second), wanted = use.total - others + held.bytes;
-  // Each client that uses or asks for memory has an equal share, which is at most half of all.
+  // Each client that uses or asks for memory has an equal share, which is at most half of the memory.
   const uint64_t share = Room() / std::max<size_t>(2, use.by_client.size() + is_new);
   return wanted <= share || (others < Room() && wanted <= (Room() - others) / 2);
 }

@@ -43,7 +43,7 @@ StepSize SizeOf(const StepPlan& plan) {
   StepSize size;
   size.tokens = static_cast<double>(plan.decodes.size());
   for (const Draft& draft : plan.drafts) size.tokens += 1 + static_cast<double>(draft.tokens.size());
-  size.decoded_pairs = static_cast<double>(plan.position_sum);  // less the chunks' part
+  size.decoded_pairs = static_cast<double>(plan.position_sum);  // the loop subtracts the chunks' positions
   for (const Chunk& chunk : plan.chunks) {
     size.decoded_pairs -= chunk.start;
     size.tokens += chunk.count;

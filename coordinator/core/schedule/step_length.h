@@ -32,7 +32,7 @@ class StepLength {
   /// Returns the size of a step, decodes included, while several clients are active and for a while afterwards. Decodes
   /// that do not fit take turns.
   StepBudget InCompany() const;
-  /// Returns the number of tokens of such a step if a model reads prompts as a whole.
+  /// Returns the number of tokens of a step while several clients are active, for models that read prompts as a whole.
   int TokensInCompany() const;
 
  private:

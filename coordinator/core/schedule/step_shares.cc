@@ -13,7 +13,7 @@ bool Decodes(const Request& request, const Sequence& sequence) { return request.
 /// A request that is ready for a step which samples for all its beams.
 struct BeamTurn {
   Request* request;
-  int64_t work;                     // of all its beams
+  int64_t work;                     // the work of all beams of the request
   int64_t last_step;                // number of the last step that computed part of the request
   int round = 0;                    // number of the same client's requests that go before this request
   int64_t last_step_of_client = 0;  // highest last_step of the client's requests
