@@ -14,9 +14,10 @@ class LearnedCost {
   /// The time of a token is not learned from steps with fewer tokens, because their time depends little on their
   /// tokens; except from steps whose long contexts make them four times the work of this many tokens.
   static constexpr int kFewTokens = 32;
+  static constexpr int kShortContext = 512;  // usual value of the constructor's short_context
 
   /// `short_context`: a context of fewer tokens counts as none, because the noise of measured steps hides its cost.
-  explicit LearnedCost(int short_context = 512) : short_context_(short_context) {}
+  explicit LearnedCost(int short_context = kShortContext) : short_context_(short_context) {}
 
   /// Sets the seconds to move one block between device and host, as measured before the first step; 0: unknown.
   void SetBlockSeconds(double seconds) { seconds_per_block_ = seconds; }

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "comm/topology/preemption_mode.h"
+#include "coordinator/core/schedule/learned_cost.h"
 
 namespace quire {
 
@@ -13,7 +14,7 @@ struct SchedulerLimits {
   int lookahead_tokens = 16;       // further tokens of each running sequence for which admission leaves room
   int suspect_after = 2;           // a request runs alone after this many lost groups in a row, until it gets a token
   double target_step_seconds = 0;  // see LiveOptions
-  int short_context = 512;         // tokens after fewer than this many others count as tokens without context
+  int short_context = LearnedCost::kShortContext;  // tokens after fewer others count as tokens without context
   /// For a model that reads prompts as a whole: the number of stages of a prompt's pass (Slice). A step computes a
   /// prompt whole, or one slice of its pass. 0: the model reads prompts in chunks of tokens.
   int pass_stages = 0;

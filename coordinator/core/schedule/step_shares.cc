@@ -71,18 +71,19 @@ void StepShares::ShareStep(const StepBudget& most, StepDraft& draft) {
     CountDemand(*request);
   }
   draft.sharers.clear();
+  int64_t tokens = 0;
   for (auto& [name, account] : queue_.clients()) {
+    tokens += account.use.tokens;
     if (account.use.demand() > 0) draft.sharers.push_back(&account);
   }
-  int64_t tokens = 0;
-  for (auto& [name, account] : queue_.clients()) tokens += account.use.tokens;
   // A step that cannot have all tokens has no more work than tokens. So each part has its tokens.
   const int64_t wanted = tokens > most.tokens ? std::min<int64_t>(most.tokens, most.work) : most.work;
   const std::ptrdiff_t others = std::ssize(draft.sharers);
   const int64_t beams = BeamsTakeTurns(others > 0 ? wanted / 2 : wanted), least = beams + others + 1;
+  const int64_t for_contexts = beams - NumBeams();  // the work of the beams beyond one token each
   int64_t work = std::max(wanted, least);
-  if (tokens > draft.budget) work = std::min(work, draft.budget + beams - NumBeams());
-  work = std::max(work, wanted + beams - NumBeams());  // beams take tokens from the others, but not for their contexts
+  if (tokens > draft.budget) work = std::min(work, draft.budget + for_contexts);
+  work = std::max(work, wanted + for_contexts);  // beams take tokens from other requests, but not for their contexts
   SplitStep(work - beams, draft);
   draft.work_left = work;
   draft.SetBudget(static_cast<int>(std::min({int64_t{draft.budget}, work, std::max<int64_t>(most.tokens, least)})));
